@@ -148,7 +148,7 @@ var nameLine = lazy.Regexp(`^(\s+[^\s:#]+\s*:)[ \t]*(#.*)?$`)
 
 // writeName writes an ID after a name of the front matter.
 func (e *Entry) writeName(line int, id string) error {
-	text, err := readLimited(e.File)
+	text, err := readEntryFile(e.File)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -146,12 +150,11 @@ func deepAt(text []byte) int {
 	return 0
 }
 
-// decodeFront decodes a front matter whose line numbers match the file's.
-func decodeFront[T any](file string, front []byte, into *T) Mistakes {
-	var wrong Mistakes
+// decodeFront decodes a front matter whose line numbers match the file's; ok is false if it has mistakes.
+func decodeFront[T any](file string, front []byte, into *T, wrong *Mistakes) (ok bool) {
 	if line := deepAt(front); line > 0 {
 		wrong.add(file, line, "nested too deep for a front matter")
-		return wrong
+		return false
 	}
 	err := yaml.UnmarshalWithOptions(front, into, yaml.Strict())
 	var keys []string
@@ -188,99 +191,116 @@ func decodeFront[T any](file string, front []byte, into *T) Mistakes {
 	default:
 		wrong.add(file, 1, "%s", text.Line(err.Error()))
 	}
-	return wrong
+	return err == nil
 }
 
 // parseFront parses an entry's front matter.
-func parseFront(file string, front []byte) (Front, Mistakes) {
+func parseFront(file string, front []byte, wrong *Mistakes) Front {
 	f := Front{text: front}
-	if wrong := decodeFront(file, front, &f); wrong != nil {
-		return f, wrong
+	if !decodeFront(file, front, &f, wrong) {
+		return f
 	}
 	for _, value := range []*string{&f.Title, &f.Date, &f.Updated, &f.Question, &f.Hypothesis, (*string)(&f.Status), &f.Finding, &f.Hero,
 		&f.Next, &f.Regime, &f.RetractedBecause} {
 		*value = text.Line(*value)
 	}
-	return f, f.check(file)
+	f.check(func(key, format string, args ...any) { wrong.add(file, f.Line(key), format, args...) })
+	f.checkTags(file, wrong)
+	return f
 }
 
-// check validates the values against each other.
-func (f *Front) check(file string) Mistakes {
-	var wrong Mistakes
+// check validates the values against each other; add records a mistake at a key.
+func (f *Front) check(add func(key, format string, args ...any)) {
 	for _, need := range []struct{ key, value string }{{"title", f.Title}, {"date", f.Date}, {"question", f.Question},
 		{"status", string(f.Status)}} {
 		if need.value == "" {
-			wrong.add(file, f.Line(need.key), "the front matter has no %s", need.key)
+			add(need.key, "the front matter has no %s", need.key)
 		}
 	}
 	for _, d := range []struct{ key, value string }{{"date", f.Date}, {"updated", f.Updated}} {
 		if _, err := time.Parse(time.DateOnly, d.value); err != nil && d.value != "" {
-			wrong.add(file, f.Line(d.key), "%s: invalid date %q; write it as in 2026-11-21", d.key, clip(d.value))
+			add(d.key, "%s: invalid date %q; write it as in 2026-11-21", d.key, clip(d.value))
 		}
 	}
 	if f.Updated != "" && f.Updated < f.Date {
-		wrong.add(file, f.Line("updated"), "updated: %s is before the entry's date, %s", f.Updated, f.Date)
+		add("updated", "updated: %s is before the entry's date, %s", f.Updated, f.Date)
 	}
-	return append(append(wrong, f.checkStatus(file)...), f.checkLabels(file)...)
-}
-
-// checkStatus validates the status against the fields that it requires or excludes.
-func (f *Front) checkStatus(file string) Mistakes {
-	var wrong Mistakes
-	var known []string
-	for _, s := range Statuses() {
-		known = append(known, string(s))
-	}
-	switch {
+	switch statuses := namesOf(Statuses()); {
 	case f.Status == "":
-	case !slices.Contains(known, string(f.Status)):
-		wrong.add(file, f.Line("status"), "status: unknown status %q; use one of %s", clip(string(f.Status)), strings.Join(known, ", "))
+	case !slices.Contains(statuses, string(f.Status)):
+		add("status", "status: unknown status %q; use one of %s", clip(string(f.Status)), strings.Join(statuses, ", "))
 	case f.Status == Retracted && f.RetractedBecause == "":
-		wrong.add(file, f.Line("status"), "a retracted entry says why: retracted_because")
+		add("status", "a retracted entry says why: retracted_because")
 	case f.Status != Retracted && f.RetractedBecause != "":
-		wrong.add(file, f.Line("retracted_because"), "retracted_because goes with status: retracted, not with %s", f.Status)
-	case f.Status == Done:
+		add("retracted_because", "retracted_because goes with status: retracted, not with %s", f.Status)
+	}
+	if f.Status == Done && f.RetractedBecause == "" {
 		if f.Hypothesis == "" {
-			wrong.add(file, f.Line("status"), "a done entry needs the hypothesis stated before measuring")
+			add("status", "a done entry needs the hypothesis stated before measuring")
 		}
 		if f.Finding == "" {
-			wrong.add(file, f.Line("status"), "a done entry says what came out: finding")
+			add("status", "a done entry says what came out: finding")
 		}
 	}
-	return wrong
+	if known := namesOf(record.Bottlenecks()); f.Regime != "" && !slices.Contains(known, f.Regime) {
+		add("regime", "regime: unknown bottleneck %q%s", clip(f.Regime), nearTo(f.Regime, known))
+	}
+}
+
+// namesOf returns names as texts.
+func namesOf[T ~string](list []T) (names []string) {
+	for _, one := range list {
+		names = append(names, string(one))
+	}
+	return names
 }
 
 // tagWord is the syntax of a tag, which names an anchor.
 var tagWord = lazy.Regexp(`^[a-z0-9]+(?:[-.][a-z0-9]+)*$`)
 
-// checkLabels validates the regime and the tags.
-func (f *Front) checkLabels(file string) Mistakes {
-	var wrong Mistakes
-	var known []string
-	for _, b := range record.Bottlenecks() {
-		known = append(known, string(b))
-	}
-	if f.Regime != "" && !slices.Contains(known, f.Regime) {
-		wrong.add(file, f.Line("regime"), "regime: unknown bottleneck %q%s", clip(f.Regime), nearTo(f.Regime, known))
-	}
-	seen := map[string]bool{}
-	for _, t := range f.Tags {
+func (f *Front) checkTags(file string, wrong *Mistakes) {
+	for i, t := range f.Tags {
 		switch {
 		case !tagWord().MatchString(t.Text):
 			wrong.add(file, t.Line, "tags: invalid tag %q; use lower-case letters, digits and dashes", clip(t.Text))
-		case seen[t.Text]:
+		case slices.ContainsFunc(f.Tags[:i], func(other Named) bool { return other.Text == t.Text }):
 			wrong.add(file, t.Line, "tags: %s appears twice", t.Text)
 		}
-		seen[t.Text] = true
 	}
-	return wrong
 }
 
-// clip shortens a text that a message quotes.
-func clip(text string) string {
-	const most = 60
-	if r := []rune(text); len(r) > most {
-		return string(r[:most]) + "…"
+// aboutFile describes a journal: a front matter, and below it the premise, shown at the top of
+// the index.
+const aboutFile = "index.md"
+
+// About is a journal's description of itself. A journal without an index.md has none.
+type About struct {
+	// Title is that of the journal and its feed; Author is that of its entries.
+	Title  string `yaml:"title"`
+	Author string `yaml:"author"`
+	// URL is where the pages will be published, with a trailing slash; "" if unknown.
+	URL string `yaml:"url"`
+
+	premise *Entry // its body; nil if there is none
+}
+
+// readAbout reads a journal's index.md.
+func readAbout(dir string, wrong *Mistakes) About {
+	a, file := About{Title: "Journal", Author: "ceiling"}, filepath.Join(dir, aboutFile)
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return a
 	}
-	return text
+	front, body, ok := readText(file, wrong)
+	if !ok {
+		return a
+	}
+	a.premise = &Entry{Dir: dir, File: file, body: body}
+	if decodeFront(file, front, &a, wrong) && a.URL != "" {
+		u, err := url.Parse(a.URL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
+			!strings.HasSuffix(u.Path, "/") {
+			wrong.add(file, lineOf(front, "url"), "url: %q must be a folder of a web server, as in https://example.org/journal/", clip(a.URL))
+		}
+	}
+	return a
 }

@@ -23,7 +23,7 @@ func FuzzEntry(f *testing.F) {
 			return
 		}
 		e := &Entry{Name: "0001-a", Number: "0001", Slug: "a", Dir: "nowhere", File: "entry.md", body: body}
-		e.Front, _ = parseFront("entry.md", front)
+		e.Front = parseFront("entry.md", front, new(Mistakes))
 		e.Status = Planned
 		for _, n := range e.Runs {
 			e.Records = append(e.Records, &Record{Name: n.Name})

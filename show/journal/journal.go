@@ -17,7 +17,6 @@ import (
 
 	"ceiling/internal/lazy"
 	"ceiling/record"
-	"ceiling/show/page"
 )
 
 const (
@@ -86,53 +85,6 @@ type Entry struct {
 	body []byte // the whole file with the front matter blanked out, so that offsets are the file's
 }
 
-// Mistake is a mistake in a journal, with its position.
-type Mistake struct {
-	File string
-	Line int // 0: the file as a whole
-	Says string
-}
-
-// Error returns FILE:LINE: and the mistake.
-func (m Mistake) Error() string {
-	if m.Line > 0 {
-		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Says)
-	}
-	return m.File + ": " + m.Says
-}
-
-// Mistakes are all mistakes found, by file and line.
-type Mistakes []Mistake
-
-// Error returns one line per mistake.
-func (m Mistakes) Error() string {
-	var lines []string
-	for _, one := range m {
-		lines = append(lines, one.Error())
-	}
-	return strings.Join(lines, "\n")
-}
-
-// add records a mistake; its arguments may come from a record.
-func (m *Mistakes) add(file string, line int, format string, args ...any) {
-	*m = append(*m, Mistake{file, line, page.Text(fmt.Sprintf(format, args...))})
-}
-
-// sorted returns the mistakes as an error, without duplicates; nil if there are none.
-func (m Mistakes) sorted() error {
-	if len(m) == 0 {
-		return nil
-	}
-	byPlace(m)
-	return slices.Compact(m)
-}
-
-func byPlace(list []Mistake) {
-	slices.SortStableFunc(list, func(a, b Mistake) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Says, b.Says))
-	})
-}
-
 // Read reads all entries of a folder and their records, from the entry's own folder or else from
 // the user's store. It reports all mistakes together (type Mistakes).
 func Read(dir string, store record.Store) (*Journal, error) {
@@ -140,27 +92,30 @@ func Read(dir string, store record.Store) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{Dir: dir}
 	var wrong Mistakes
-	j.About, wrong = readAbout(dir)
+	j := &Journal{Dir: dir, About: readAbout(dir, &wrong)}
 	for _, name := range names {
-		e, mistakes := readEntry(dir, name)
-		wrong = append(wrong, mistakes...)
-		if e != nil {
+		if e := readEntry(dir, name, &wrong); e != nil {
 			j.Entries = append(j.Entries, e)
 		}
 	}
 	slices.SortStableFunc(j.Entries, func(a, b *Entry) int {
 		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Name, b.Name))
 	})
-	wrong = append(wrong, j.numbers()...)
+	j.checkNames(&wrong)
 	for _, e := range j.Entries {
-		wrong = append(wrong, j.resolve(e, "builds_on", e.BuildsOn, &e.On, func(other *Entry) *[]*Entry { return &other.By })...)
-		wrong = append(wrong, j.resolve(e, "corrects", e.Corrects, &e.corrects, func(other *Entry) *[]*Entry { return &other.correctedBy })...)
-		wrong = append(wrong, e.openRecords(j, store)...)
+		e.On = j.named(e, "builds_on", e.BuildsOn, &wrong)
+		e.corrects = j.named(e, "corrects", e.Corrects, &wrong)
+		for _, other := range e.On {
+			other.By = append(other.By, e)
+		}
+		for _, other := range e.corrects {
+			other.correctedBy = append(other.correctedBy, e)
+		}
+		e.openRecords(j, store, &wrong)
 	}
 	for _, e := range j.Entries {
-		wrong = append(wrong, e.grounds()...)
+		e.checkGrounds(&wrong)
 	}
 	return j, wrong.sorted()
 }
@@ -173,7 +128,8 @@ func FindEntry(dir, name string) (*Entry, error) {
 	}
 	for _, folder := range names {
 		if e := entryIn(dir, folder); e != nil && e.is(name) || folder == name {
-			e, wrong := readEntry(dir, folder)
+			var wrong Mistakes
+			e := readEntry(dir, folder, &wrong)
 			return e, wrong.sorted()
 		}
 	}
@@ -217,36 +173,34 @@ func entryIn(dir, name string) *Entry {
 }
 
 // readEntry reads the text of one entry; nil if even that fails.
-func readEntry(dir, name string) (*Entry, Mistakes) {
+func readEntry(dir, name string, wrong *Mistakes) *Entry {
 	e := entryIn(dir, name)
 	if e == nil {
-		var wrong Mistakes
 		wrong.add(filepath.Join(dir, name), 0, "the folder of an entry has a number of four digits and small letters, as in 0001-a-short-title")
-		return nil, wrong
+		return nil
 	}
-	front, body, wrong := readText(e.File)
-	if wrong != nil {
-		return nil, wrong
+	front, body, ok := readText(e.File, wrong)
+	if !ok {
+		return nil
 	}
-	e.body = body
-	e.Front, wrong = parseFront(e.File, front)
-	return e, wrong
+	e.body, e.Front = body, parseFront(e.File, front, wrong)
+	return e
 }
 
 // readText reads the front matter and the body of a regular file of at most entryMost bytes.
-func readText(file string) (front, body []byte, wrong Mistakes) {
-	text, err := readLimited(file)
+func readText(file string, wrong *Mistakes) (front, body []byte, ok bool) {
+	text, err := readEntryFile(file)
 	if err != nil {
 		wrong.add(file, 0, "%v", err)
-		return nil, nil, wrong
+		return nil, nil, false
 	}
 	if front, body, err = splitFront(text); err != nil {
 		wrong.add(file, 1, "%v", err)
 	}
-	return front, body, wrong
+	return front, body, err == nil
 }
 
-func readLimited(file string) ([]byte, error) {
+func readEntryFile(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -260,28 +214,31 @@ func readLimited(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, entryMost+1))
-	if err == nil && len(text) > entryMost {
-		err = fmt.Errorf("it has more than %d bytes", entryMost)
-	}
-	return text, err
+	return readAtMost(f, entryMost)
 }
 
-// numbers finds entries with the same number or slug.
-func (j *Journal) numbers() Mistakes {
-	var wrong Mistakes
-	byNumber, bySlug := map[string]*Entry{}, map[string]*Entry{}
-	for _, e := range j.Entries {
-		if other := byNumber[e.Number]; other != nil {
-			wrong.add(e.Dir, 0, "the number %s is taken by %s; give the newer one the next number", e.Number, other.Name)
-		}
-		if other := bySlug[e.Slug]; other != nil {
-			wrong.add(e.Dir, 0, "the name %q is taken by %s; names tell entries apart", e.Slug, other.Name)
-		}
-		byNumber[e.Number], bySlug[e.Slug] = e, e
+// readAtMost reads and closes a file that has a limit, in bytes.
+func readAtMost(f *os.File, most int64) ([]byte, error) {
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("it has more than %d bytes", most)
 	}
-	return wrong
+	return data, err
+}
+
+// checkNames finds entries with the same number or slug.
+func (j *Journal) checkNames(wrong *Mistakes) {
+	for i, e := range j.Entries {
+		for _, other := range j.Entries[:i] {
+			if e.Number == other.Number {
+				wrong.add(e.Dir, 0, "the number %s is taken by %s; give the newer one the next number", e.Number, other.Name)
+			}
+			if e.Slug == other.Slug {
+				wrong.add(e.Dir, 0, "the name %q is taken by %s; names tell entries apart", e.Slug, other.Name)
+			}
+		}
+	}
 }
 
 // is reports whether a folder's name or path, a number, or a name means this entry.
@@ -306,9 +263,9 @@ func unknownEntry(name string, names []string) error {
 	return fmt.Errorf("unknown entry %q%s", name, nearTo(filepath.Base(filepath.Clean(name)), names))
 }
 
-// resolve finds the entries that one names under a key, and adds it to their lists of the inverse.
-func (j *Journal) resolve(e *Entry, key string, list mentions, to *[]*Entry, inverse func(*Entry) *[]*Entry) Mistakes {
-	var wrong Mistakes
+// named returns the entries that one names under a key, in the journal's order.
+func (j *Journal) named(e *Entry, key string, list mentions, wrong *Mistakes) []*Entry {
+	var found []*Entry
 	for _, n := range list {
 		other, err := j.find(n.Text)
 		switch {
@@ -316,18 +273,15 @@ func (j *Journal) resolve(e *Entry, key string, list mentions, to *[]*Entry, inv
 			wrong.add(e.File, n.Line, "%s: %v", key, err)
 		case other == e:
 			wrong.add(e.File, n.Line, "%s: an entry cannot name itself", key)
-		case !slices.Contains(*to, other):
-			*to = append(*to, other)
-			*inverse(other) = append(*inverse(other), e)
+		default:
+			found = append(found, other)
 		}
 	}
-	slices.SortFunc(*to, func(a, b *Entry) int { return slices.Index(j.Entries, a) - slices.Index(j.Entries, b) })
-	return wrong
+	return slices.DeleteFunc(slices.Clone(j.Entries), func(other *Entry) bool { return !slices.Contains(found, other) })
 }
 
-// grounds finds the retracted entries that one builds on, directly or through others.
-func (e *Entry) grounds() Mistakes {
-	var wrong Mistakes
+// checkGrounds finds the retracted entries that one builds on, directly or through others.
+func (e *Entry) checkGrounds(wrong *Mistakes) {
 	seen := map[*Entry]bool{e: true}
 	for chains := [][]*Entry{{e}}; len(chains) > 0; chains = chains[1:] {
 		from := chains[0][len(chains[0])-1]
@@ -346,5 +300,4 @@ func (e *Entry) grounds() Mistakes {
 			chains = append(chains, chain)
 		}
 	}
-	return wrong
 }

@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
 	"path"
@@ -13,10 +12,8 @@ import (
 	"ceiling/record"
 )
 
-const (
-	// fileMost limits the size of a file that an entry shows or links to, in bytes.
-	fileMost = 10 << 20
-)
+// fileMost limits the size of a file that an entry shows or links to, in bytes.
+const fileMost = 10 << 20
 
 // imageTypes and fileTypes are the file types that an entry's page may show and link to: none can
 // run code in a browser.
@@ -105,13 +102,9 @@ func (w *written) file(name string, image bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, fileMost+1))
+	data, err := readAtMost(f, fileMost)
 	if err != nil {
 		return "", err
-	}
-	if len(data) > fileMost {
-		return "", fmt.Errorf("it has more than %d bytes", fileMost)
 	}
 	to := path.Join(w.Name, name)
 	w.files[to] = data

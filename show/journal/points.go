@@ -53,8 +53,8 @@ func (p *pointOf) parts() [3]string {
 	return [3]string{p.curve.Server, p.curve.Mix, prose.Fixed(p.curve)}
 }
 
-// namesOf returns the name parts that distinguish the curves; for a single curve, its server.
-func namesOf(list []pointOf) []string {
+// curveNames returns the name parts that distinguish the curves; for a single curve, its server.
+func curveNames(list []pointOf) []string {
 	var differ [3]bool
 	for i := range list {
 		for k, part := range list[i].parts() {
@@ -116,7 +116,7 @@ func pointsOf(of *Record) (page.Table, error) {
 	if err != nil {
 		return t, err
 	}
-	names := namesOf(list)
+	names := curveNames(list)
 	for i := range list {
 		p := &list[i]
 		row := []string{names[i], page.Text(p.load())}

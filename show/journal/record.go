@@ -41,8 +41,7 @@ type Record struct {
 func (r *Record) Pending() bool { return r.ID == "" }
 
 // openRecords reads the records that the front matter names.
-func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
-	var wrong Mistakes
+func (e *Entry) openRecords(j *Journal, store record.Store, wrong *Mistakes) {
 	for _, n := range e.Runs {
 		if n.Text == "" {
 			if !e.Status.open() {
@@ -78,7 +77,6 @@ func (e *Entry) openRecords(j *Journal, store record.Store) Mistakes {
 	if most, runs, all := e.bottleneck(); e.Regime != "" && e.Status == Done && all > 0 && !slices.Contains(most, e.Regime) {
 		wrong.add(e.File, e.Line("regime"), "regime: most runs of this entry name %q (%d of %d)", most[0], runs, all)
 	}
-	return wrong
 }
 
 // bottleneck returns the bottleneck that most of the entry's runs have (several if tied), the
