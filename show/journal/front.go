@@ -107,6 +107,18 @@ func lineOf(front []byte, key string) int {
 	return 1
 }
 
+// lineWith returns the line of a key's value that contains a text; the key's own line if the text
+// spans several lines.
+func (f *Front) lineWith(key, text string) int {
+	n, from := 0, f.Line(key)
+	for line := range strings.Lines(string(f.text)) {
+		if n++; n >= from && strings.Contains(line, text) {
+			return n
+		}
+	}
+	return from
+}
+
 // frontMatter matches a front matter and the lines around it.
 var frontMatter = lazy.Regexp(`(?s)\A---[ \t\r]*\n(.*?\n)?---[ \t\r]*(?:\n|\z)`)
 

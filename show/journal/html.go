@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html/template"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"ceiling/internal/unit"
 	"ceiling/show/page"
@@ -31,95 +33,6 @@ func execute(name string, data any) (template.HTML, error) {
 		return "", err
 	}
 	return template.HTML(b.String()), nil // html/template has escaped it
-}
-
-// longFigure is the length in characters from which an answer reads as a sentence: a link follows
-// it instead of enclosing it.
-const longFigure = 40
-
-// inlineHTML renders a reference within a sentence: its value, linked to the record.
-func (w *written) inlineHTML(r *referenceNode) template.HTML {
-	if r.answer.isBlock {
-		w.wrong.add(w.File, r.line, "%s must be in its own paragraph", r.source)
-		return ""
-	}
-	a, ok := w.answered(r)
-	if !ok {
-		return ""
-	}
-	data := struct {
-		answer
-		Title string
-		Long  bool
-	}{answer: a, Long: len([]rune(a.short)) > longFigure}
-	if len(a.of) > 0 {
-		var names []string
-		for _, one := range a.of {
-			names = append(names, one.Name)
-		}
-		data.Title = page.Text("from " + strings.Join(slices.Compact(names), ", ") + ": " + strings.Trim(r.source, "{}"))
-	}
-	return w.execute(r, "figure", data)
-}
-
-// execute runs a template for a reference.
-func (w *written) execute(r *referenceNode, name string, data any) template.HTML {
-	html, err := execute(name, data)
-	if err != nil {
-		w.wrong.add(w.File, r.line, "%v", err)
-	}
-	return html
-}
-
-// blockHTML renders the tables or figures of a reference.
-func (w *written) blockHTML(r *referenceNode) template.HTML {
-	a, ok := w.answered(r)
-	if !ok {
-		return ""
-	}
-	if a.pending {
-		return w.execute(r, "pending", page.Text(a.text))
-	}
-	for i, b := range a.blocks {
-		w.figures++
-		a.blocks[i] = anchored(b, fmt.Sprintf("figure-%d", w.figures))
-	}
-	inside, err := page.Blocks(a.blocks...)
-	if err != nil {
-		w.wrong.add(w.File, r.line, "%v", err)
-		return ""
-	}
-	csv := ""
-	if a.html == "" {
-		csv = a.of[0].CSV()
-	}
-	return w.execute(r, "taken", struct {
-		Inside template.HTML
-		From   []*Record
-		CSV    string
-	}{inside + a.html, a.of, csv})
-}
-
-// anchored gives a figure an anchor that is unique on the page.
-func anchored(b page.Block, id string) page.Block {
-	switch f := b.(type) {
-	case page.Figure:
-		f.ID = id
-		return f
-	case page.Drawing:
-		f.ID = id
-		return f
-	}
-	return b
-}
-
-// Page is the path of the record's own page, CSV that of a sweep's points; "" if it is none.
-func (r *Record) Page() string { return recordPage(r.ID) }
-func (r *Record) CSV() string {
-	if r.Plan == nil || r.Plan.Sweep == nil {
-		return ""
-	}
-	return csvPage(r.ID)
 }
 
 // layout is the frame of every page.
@@ -185,4 +98,196 @@ func (l layout) whole(name string, data any) ([]byte, error) {
 		"; style-src 'unsafe-inline'; img-src data: 'self' file:; base-uri 'none'; form-action 'none'"
 	html, err := execute("page", l)
 	return []byte(html), err
+}
+
+// longFigure is the length in characters from which an answer reads as a sentence: a link follows
+// it instead of enclosing it.
+const longFigure = 40
+
+// inlineHTML renders a reference within a sentence: its value, linked to the record.
+func (w *written) inlineHTML(r *referenceNode) template.HTML {
+	if r.answer.isBlock {
+		w.wrong.add(w.File, r.line, "%s must be in its own paragraph", r.source)
+		return ""
+	}
+	a, ok := w.answered(r)
+	if !ok {
+		return ""
+	}
+	title := ""
+	if len(a.of) > 0 {
+		var names []string
+		for _, one := range a.of {
+			names = append(names, one.Name)
+		}
+		title = page.Text("from " + strings.Join(slices.Compact(names), ", ") + ": " + strings.Trim(r.source, "{}"))
+	}
+	html, err := execute("figure", struct {
+		answer
+		Title string
+		Long  bool
+	}{a, title, len([]rune(a.short)) > longFigure})
+	return w.without(r, html, err)
+}
+
+// blockHTML renders the tables or figures of a reference.
+func (w *written) blockHTML(r *referenceNode) template.HTML {
+	a, ok := w.answered(r)
+	if !ok {
+		return ""
+	}
+	if a.pending {
+		html, err := execute("pending", page.Text(a.text))
+		return w.without(r, html, err)
+	}
+	for i, b := range a.blocks {
+		w.figures++
+		a.blocks[i] = anchored(b, fmt.Sprintf("figure-%d", w.figures))
+	}
+	inside, err := page.Blocks(a.blocks...)
+	csv := ""
+	if a.html == "" {
+		csv = a.of[0].CSV()
+	}
+	html, failed := execute("taken", struct {
+		Inside template.HTML
+		From   []*Record
+		CSV    string
+	}{inside + a.html, a.of, csv})
+	return w.without(r, html, errors.Join(err, failed))
+}
+
+// without returns the HTML of a reference without an error, which is a mistake at its line.
+func (w *written) without(r *referenceNode, html template.HTML, err error) template.HTML {
+	if err != nil {
+		w.wrong.add(w.File, r.line, "%v", err)
+	}
+	return html
+}
+
+// anchored gives a figure an anchor that is unique on the page.
+func anchored(b page.Block, id string) page.Block {
+	switch f := b.(type) {
+	case page.Figure:
+		f.ID = id
+		return f
+	case page.Drawing:
+		f.ID = id
+		return f
+	}
+	return b
+}
+
+// sentence is a front matter text with its references resolved: as HTML for a page, and as plain
+// text for a feed.
+type sentence struct {
+	HTML template.HTML
+	Text string
+	// First is the HTML of its first sentence, Rest what follows.
+	First, Rest template.HTML
+}
+
+// afterFirst splits plain text after its first sentence: a full stop before a space and a capital
+// letter.
+func afterFirst(text string) (first, rest string) {
+	for i := range text {
+		if next := strings.TrimLeft(text[i+1:], " "); text[i] == '.' && next != text[i+1:] && next != "" && unicode.IsUpper(rune(next[0])) {
+			return text[:i+1], text[i+1:]
+		}
+	}
+	return text, ""
+}
+
+// hero is the figure that represents an entry in the index: it is printed large, its interval small after
+// it, and Says is what it counts.
+type hero struct {
+	answer
+	Says    string
+	Picture template.HTML
+}
+
+// spell goes through a front matter text, by plain parts and references.
+func (w *written) spell(key, text string, plain func(text string), refer func(r *referenceNode)) {
+	for text != "" {
+		before, _, found := strings.Cut(text, "{{")
+		if before != "" {
+			w.lint(w.Line(key), before)
+			plain(before)
+		}
+		if text = text[len(before):]; !found {
+			return
+		}
+		r, length := w.reference(text, "")
+		r.line = w.lineWith(key, r.source)
+		refer(r)
+		text = text[length:]
+	}
+}
+
+// sentence resolves a front matter text.
+func (w *written) sentence(key, text string) sentence {
+	var out sentence
+	to := &out.First
+	w.spell(key, text, func(text string) {
+		out.Text += text
+		first, rest := "", text
+		if to == &out.First {
+			first, rest = afterFirst(text)
+		}
+		out.First += escaped(first)
+		out.Rest += escaped(rest)
+		if rest != "" {
+			to = &out.Rest
+		}
+	}, func(r *referenceNode) {
+		*to += w.inlineHTML(r)
+		out.Text += r.answer.text
+	})
+	out.HTML = out.First + out.Rest
+	out.Text = page.Text(out.Text)
+	return out
+}
+
+func escaped(text string) template.HTML {
+	return template.HTML(template.HTMLEscapeString(page.Text(text)))
+}
+
+// heroOf resolves the hero of an entry: one number, and a picture if it names one.
+func (w *written) heroOf(text string) *hero {
+	if text == "" {
+		return nil
+	}
+	out, numbers := new(hero), 0
+	w.spell("hero", text, func(text string) { out.Says += text }, func(r *referenceNode) {
+		a, ok := w.answered(r)
+		switch {
+		case !ok:
+		case a.isBlock:
+			out.Picture += w.heroPicture(r, a)
+		default:
+			numbers++
+			out.answer = a
+		}
+	})
+	if numbers != 1 && len(w.wrong) == 0 {
+		w.wrong.add(w.File, w.Line("hero"), `hero: it takes one figure and what that counts, as in {{(run "NAME").Rate}} on /read`)
+	}
+	out.Says = page.Text(strings.Join(strings.Fields(out.Says), " "))
+	return out
+}
+
+// heroPicture returns the first graph without its table; the entry's page has that and the others.
+func (w *written) heroPicture(r *referenceNode, a answer) template.HTML {
+	var blocks []page.Block
+	for _, b := range a.blocks {
+		f, ok := anchored(b, "hero-"+w.Number+"-1").(page.Drawing)
+		if !ok {
+			w.wrong.add(w.File, r.line, "hero: %s is not a graph", r.source)
+			return ""
+		}
+		f.Table, f.Note = nil, ""
+		blocks = append(blocks, f)
+	}
+	html, err := page.Blocks(blocks[:min(1, len(blocks))]...)
+	return w.without(r, html, err)
 }

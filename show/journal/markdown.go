@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -40,10 +41,20 @@ func (n *referenceNode) Dump(source []byte, level int) {
 	ast.DumpHelper(n, source, level, map[string]string{"Reference": n.source}, nil)
 }
 
-// referenceParser parses {{…}} and resolves it.
-type referenceParser struct {
-	answer func(inside string) (answer, error)
+// reference resolves the {{…}} that a text begins with. Its end is on the same line, if where says so.
+func (e *Entry) reference(text, where string) (n *referenceNode, length int) {
+	inside, length, closed := between(text)
+	if !closed {
+		text = strings.TrimSpace(text)
+		return &referenceNode{source: text, wrong: fmt.Errorf("%s is not closed by }}%s", clip(text), where)}, length
+	}
+	n = &referenceNode{source: "{{" + inside + "}}"}
+	n.answer, n.wrong = e.answer(inside)
+	return n, length
 }
+
+// referenceParser parses {{…}}.
+type referenceParser struct{ *Entry }
 
 func (referenceParser) Trigger() []byte { return []byte{'{'} }
 
@@ -52,15 +63,7 @@ func (p referenceParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) 
 	if !bytes.HasPrefix(line, []byte("{{")) {
 		return nil
 	}
-	n := &referenceNode{}
-	inside, length, closed := between(string(line))
-	if !closed {
-		n.source = strings.TrimSpace(string(line))
-		n.wrong = fmt.Errorf("%s is not closed by }} on its line", clip(n.source))
-	} else {
-		n.source = "{{" + inside + "}}"
-		n.answer, n.wrong = p.answer(inside)
-	}
+	n, length := p.reference(string(line), " on its line")
 	n.line = lineAt(block.Source(), segment.Start)
 	block.Advance(length)
 	return n
@@ -96,7 +99,7 @@ func newMarkdown(e *Entry) goldmark.Markdown {
 	p := parser.NewParser(parser.WithAutoHeadingID(), parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
 		parser.WithBlockParsers(without(parser.DefaultBlockParsers(), parser.NewHTMLBlockParser())...),
 		parser.WithInlineParsers(without(parser.DefaultInlineParsers(), parser.NewRawHTMLParser())...),
-		parser.WithInlineParsers(util.Prioritized(referenceParser{e.answer}, 50)))
+		parser.WithInlineParsers(util.Prioritized(referenceParser{e}, 50)))
 	return goldmark.New(goldmark.WithParser(p),
 		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignStyle))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodeRenderer{}, 50))))
@@ -326,4 +329,59 @@ func (w *written) answered(r *referenceNode) (answer, bool) {
 		w.warn(r.line, "%s", a.warning)
 	}
 	return a, true
+}
+
+// labelTable adds column names to the cells of a table that is too wide for a phone.
+func (w *written) labelTable(t *tables.Table) {
+	var shape page.Table
+	var rows [][]ast.Node
+	for row := t.FirstChild(); row != nil; row = row.NextSibling() {
+		var cells []page.Cell
+		var nodes []ast.Node
+		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+			cells, nodes = append(cells, page.Cell{Text: w.seen(cell)}), append(nodes, cell)
+		}
+		if row.Kind() == tables.KindTableHeader {
+			for i, c := range cells {
+				right := i < len(t.Alignments) && t.Alignments[i] == tables.AlignRight
+				shape.Columns = append(shape.Columns, page.Column{Name: c.Text, Figure: right})
+			}
+			continue
+		}
+		shape.Rows, rows = append(shape.Rows, cells), append(rows, nodes)
+	}
+	if !shape.Cards() {
+		return
+	}
+	t.SetAttributeString("class", []byte("cards"))
+	columns := shape.Labelled()
+	for n, row := range rows {
+		for i, cell := range row[:min(len(row), len(columns))] {
+			if i > 0 || columns[i].Figure {
+				cell.SetAttributeString("data-label", []byte(columns[i].Label))
+			}
+			if classes := columns[i].Classes(shape.Rows[n][i]); classes != "" {
+				cell.SetAttributeString("class", []byte(classes))
+			}
+		}
+	}
+}
+
+// seen returns a cell's visible text on its widest line: a figure's interval is below it.
+func (w *written) seen(cell ast.Node) string {
+	var text strings.Builder
+	w.walk(cell, func(n ast.Node) {
+		switch n := n.(type) {
+		case *referenceNode:
+			a := n.answer
+			if utf8.RuneCountInString(a.Interval()) > utf8.RuneCountInString(a.Figure()) {
+				text.WriteString(a.Interval())
+				return
+			}
+			text.WriteString(a.Figure())
+		case *ast.Text:
+			text.Write(n.Segment.Value(w.body))
+		}
+	})
+	return text.String()
 }

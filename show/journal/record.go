@@ -40,6 +40,15 @@ type Record struct {
 // Pending reports whether the record is still to be measured.
 func (r *Record) Pending() bool { return r.ID == "" }
 
+// Page is the path of the record's own page, CSV that of a sweep's points; "" if it is none.
+func (r *Record) Page() string { return recordPage(r.ID) }
+func (r *Record) CSV() string {
+	if r.Plan == nil || r.Plan.Sweep == nil {
+		return ""
+	}
+	return csvPage(r.ID)
+}
+
 // openRecords reads the records that the front matter names.
 func (e *Entry) openRecords(j *Journal, store record.Store, wrong *Mistakes) {
 	for _, n := range e.Runs {
