@@ -13,7 +13,6 @@ import (
 	"github.com/yuin/goldmark/extension"
 	tables "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
@@ -28,8 +27,6 @@ type referenceNode struct {
 	line   int
 	answer answer
 	wrong  error
-	html   template.HTML
-	block  bool // in place of a paragraph
 }
 
 var kindReference = ast.NewNodeKind("Reference") // read-only
@@ -101,21 +98,7 @@ func newMarkdown(e *Entry) goldmark.Markdown {
 		parser.WithInlineParsers(without(parser.DefaultInlineParsers(), parser.NewRawHTMLParser())...),
 		parser.WithInlineParsers(util.Prioritized(referenceParser{e}, 50)))
 	return goldmark.New(goldmark.WithParser(p),
-		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignStyle))),
-		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodeRenderer{}, 50))))
-}
-
-// nodeRenderer writes the resolved references.
-type nodeRenderer struct{}
-
-func (nodeRenderer) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
-	to.Register(kindReference, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
-		_, err := w.WriteString(string(n.(*referenceNode).html))
-		return ast.WalkSkipChildren, err
-	})
+		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignStyle))))
 }
 
 // written is the rendered text of an entry.
@@ -126,7 +109,7 @@ type written struct {
 	anchors  map[string]bool
 	files    map[string][]byte // by path in the site
 	links    []anchorLink      // to anchors of other entries
-	warnings []Mistake
+	warnings Mistakes
 	wrong    Mistakes
 	figures  int
 
@@ -161,15 +144,10 @@ func (j *Journal) write(e *Entry) *written {
 }
 
 // walk visits every node before its children.
-func (w *written) walk(tree ast.Node, visit func(ast.Node)) {
-	err := ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if entering {
-			visit(n)
-		}
-		return ast.WalkContinue, nil
-	})
-	if err != nil {
-		w.wrong.add(w.File, 0, "%v", err)
+func walk(n ast.Node, visit func(ast.Node)) {
+	visit(n)
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		walk(c, visit)
 	}
 }
 
@@ -219,11 +197,11 @@ func (w *written) alone(p ast.Node) []*referenceNode {
 // visit resolves references, and checks links and typed numbers.
 func (w *written) visit(tree ast.Node) {
 	var nodes []ast.Node // a walk does not follow what changes under it
-	w.walk(tree, func(n ast.Node) { nodes = append(nodes, n) })
-	for _, n := range nodes {
+	walk(tree, func(n ast.Node) {
+		nodes = append(nodes, n)
 		h, ok := n.(*ast.Heading)
 		if !ok {
-			continue
+			return
 		}
 		if id, there := h.AttributeString("id"); there {
 			w.anchors[string(id.([]byte))] = true
@@ -231,14 +209,14 @@ func (w *written) visit(tree ast.Node) {
 		if h.Level == 1 {
 			w.wrong.add(w.File, w.line(h), "a heading of one # is the page's title, which is in the front matter; take ##")
 		}
-	}
+	})
 	for _, n := range nodes {
 		switch n := n.(type) {
 		case *ast.Paragraph, *ast.TextBlock:
 			w.blocks(n)
 		case *referenceNode:
-			if !n.block {
-				n.html = w.inlineHTML(n)
+			if parent := n.Parent(); parent != nil { // nil: it was in a paragraph of blocks
+				parent.ReplaceChild(parent, n, rendered(w.inlineHTML(n)))
 			}
 		case *ast.Link:
 			n.Destination = w.link(w.line(n), n.Destination, false)
@@ -249,11 +227,11 @@ func (w *written) visit(tree ast.Node) {
 				w.link(w.line(n), n.URL(w.body), false)
 			}
 		case *ast.CodeSpan:
-			if bytes.Contains(textOf(n, w.body), []byte("{{")) {
-				w.warn(w.line(n), "a reference in code is shown as it is")
+			if strings.Contains(w.seen(n), "{{") {
+				w.warnings.add(w.File, w.line(n), "a reference in code is shown as it is")
 			}
 		case *ast.Text:
-			if !inCode(n) {
+			if n.Parent().Kind() != ast.KindCodeSpan {
 				w.lint(lineAt(w.body, n.Segment.Start), string(n.Segment.Value(w.body)))
 			}
 		case *tables.Table:
@@ -262,39 +240,22 @@ func (w *written) visit(tree ast.Node) {
 	}
 }
 
+// rendered returns HTML as a node.
+func rendered(html template.HTML) ast.Node {
+	n := ast.NewString([]byte(html))
+	n.SetCode(true) // to be written as it is
+	return n
+}
+
 // blocks renders a paragraph that contains only references to tables and figures, in its place.
 func (w *written) blocks(p ast.Node) {
 	refs := w.alone(p)
 	for _, r := range refs {
-		r.html, r.block = w.blockHTML(r), true
-		p.Parent().InsertBefore(p.Parent(), p, r)
+		p.Parent().InsertBefore(p.Parent(), p, rendered(w.blockHTML(r)))
+		p.RemoveChild(p, r)
 	}
 	if len(refs) > 0 {
 		p.Parent().RemoveChild(p.Parent(), p)
-	}
-}
-
-func inCode(n ast.Node) bool {
-	for n != nil && n.Kind() != ast.KindCodeSpan {
-		n = n.Parent()
-	}
-	return n != nil
-}
-
-func textOf(n ast.Node, source []byte) []byte {
-	var all []byte
-	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		if t, ok := c.(*ast.Text); ok {
-			all = append(all, t.Segment.Value(source)...)
-		}
-	}
-	return all
-}
-
-func (w *written) warn(line int, format string, args ...any) {
-	m := Mistake{w.File, line, page.Text(fmt.Sprintf(format, args...))}
-	if !slices.Contains(w.warnings, m) {
-		w.warnings = append(w.warnings, m)
 	}
 }
 
@@ -303,13 +264,13 @@ func (w *written) warn(line int, format string, args ...any) {
 func (w *written) warnAboutRecords() {
 	for _, r := range w.Records {
 		if !r.Pending() && !r.Here {
-			w.warn(r.Line, "%s is only in this machine's store; put it in with: ceiling journal add %s %s", r.ID, w.Name, r.ID)
+			w.warnings.add(w.File, r.Line, "%s is only in this machine's store; put it in with: ceiling journal add %s %s", r.ID, w.Name, r.ID)
 		}
 		if r.Run != nil && r.Run.Unfinished && w.Status == Done {
-			w.warn(r.Line, "%s was cut off before it had a result: its figures cover the time until then", r.ID)
+			w.warnings.add(w.File, r.Line, "%s was cut off before it had a result: its figures cover the time until then", r.ID)
 		}
 		if r.Plan != nil && r.Plan.Ended == "" && w.Status == Done {
-			w.warn(r.Line, "%s was interrupted after %d runs; %s", r.ID, len(r.Plan.Runs), prose.Text(r.Plan.Onward()))
+			w.warnings.add(w.File, r.Line, "%s was interrupted after %d runs; %s", r.ID, len(r.Plan.Runs), prose.Text(r.Plan.Onward()))
 		}
 	}
 }
@@ -326,7 +287,7 @@ func (w *written) answered(r *referenceNode) (answer, bool) {
 		return a, false
 	}
 	if a.warning != "" {
-		w.warn(r.line, "%s", a.warning)
+		w.warnings.add(w.File, r.line, "%s", a.warning)
 	}
 	return a, true
 }
@@ -370,7 +331,7 @@ func (w *written) labelTable(t *tables.Table) {
 // seen returns a cell's visible text on its widest line: a figure's interval is below it.
 func (w *written) seen(cell ast.Node) string {
 	var text strings.Builder
-	w.walk(cell, func(n ast.Node) {
+	walk(cell, func(n ast.Node) {
 		switch n := n.(type) {
 		case *referenceNode:
 			a := n.answer

@@ -60,6 +60,7 @@ func Build(j *Journal) (*Site, error) {
 		return nil, err
 	}
 	byPlace(s.Warnings)
+	s.Warnings = slices.Compact(s.Warnings)
 	if err := s.pages(j, entries, premise.HTML, used); err != nil {
 		return nil, fmt.Errorf("build journal: %w", err)
 	}

@@ -172,7 +172,7 @@ func (w *written) lint(line int, text string) {
 		return
 	}
 	for _, at := range typedNumber().FindAllStringSubmatchIndex(text, -1) {
-		w.warn(line, "%q looks like a measured number; take it from a record, or say {{typed %q}}",
+		w.warnings.add(w.File, line, "%q looks like a measured number; take it from a record, or say {{typed %q}}",
 			text[at[2]:at[1]], text[at[2]:at[1]])
 	}
 }
