@@ -33,13 +33,8 @@ func (e *Entry) blocks(verb string, args []string) (answer, error) {
 		return out, err
 	}
 	d, err := documentOf(records)
-	if err != nil {
-		return out, err
-	}
-	if verb == "figure" {
-		out.blocks, err = figuresOf(d, kind)
-	} else {
-		out.blocks, err = tablesOf(d, kind, records[0].Plan != nil)
+	if err == nil {
+		out.blocks, err = selected(d, verb, kind, records[0].Plan != nil)
 	}
 	return out, err
 }
@@ -75,46 +70,104 @@ func documentOf(records []*Record) (page.Document, error) {
 	return page.Runs(runs)
 }
 
-// figuresOf selects the figures of a kind: those whose anchor equals it, or starts with it and a
-// dash.
-func figuresOf(d page.Document, kind string) ([]page.Block, error) {
+// selected returns the figures or tables of a kind: figures by an anchor that equals it, or starts with it
+// and a dash; tables by their section, without a kind those of the answer.
+func selected(d page.Document, verb, kind string, plan bool) ([]page.Block, error) {
+	sections := []string{kind}
+	if kind == "" {
+		sections = []string{"differences", "figures"} // of runs
+		if plan {
+			sections = []string{"curves", "rates", "resources", "changes", "cells"}
+		}
+	}
 	var found []page.Block
 	var names []string
-	each(d.Sections, func(b page.Block) {
-		name := ""
-		switch f := b.(type) {
-		case page.Figure:
-			f.Table = folded(f.Table, true)
-			name, b = f.ID, f
-		case page.Drawing:
-			f.Table = folded(f.Table, true)
-			name, b = f.ID, f
-		case page.Bar:
-			name = "stations"
-		case page.Path: // of one run; several runs have bars
-			name, b = "stations", f.On("", nil)
-		case page.HeatMaps:
-			name = "cores"
-		default:
-			return
+	for _, s := range d.Sections {
+		for _, b := range flat(s.Blocks) {
+			name, wanted := s.ID, slices.Contains(sections, s.ID)
+			if verb == "table" {
+				b = tableOf(b)
+			} else {
+				name, b = figureOf(b)
+				wanted = name == kind || strings.HasPrefix(name, kind+"-")
+			}
+			if b != nil && wanted {
+				found = append(found, b)
+			}
+			if b != nil && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-		if name == kind || strings.HasPrefix(name, kind+"-") {
-			found = append(found, b)
-		}
-	})
+	}
 	switch {
 	case len(found) > 0:
 		return found, nil
 	case len(names) == 0:
-		return nil, fmt.Errorf("unknown figure %q: this record has nothing to draw", clip(kind))
+		return nil, fmt.Errorf("unknown %s %q: this record has nothing to draw", verb, clip(kind))
 	}
-	return nil, fmt.Errorf("unknown figure %q; use %s", clip(kind), strings.Join(names, ", "))
+	return nil, fmt.Errorf("unknown %s %q; use %s", verb, clip(kind), strings.Join(names, ", "))
 }
 
-// folded returns a table, unless it is nil, folded or open.
+// flat returns blocks with those inside them in their place.
+func flat(blocks []page.Block) (list []page.Block) {
+	for _, b := range blocks {
+		switch b := b.(type) {
+		case page.Fold:
+			list = append(list, flat(b.Blocks)...)
+		case page.Panels:
+			for _, d := range b.Drawings {
+				list = append(list, d)
+			}
+		case page.Columns:
+			for _, column := range b.Of {
+				list = append(list, flat(column)...)
+			}
+		default:
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// figureOf returns a figure with its anchor, its table folded; nil if the block is none.
+func figureOf(b page.Block) (name string, figure page.Block) {
+	switch f := b.(type) {
+	case page.Figure:
+		f.Table = folded(f.Table, true)
+		return f.ID, f
+	case page.Drawing:
+		f.Table = folded(f.Table, true)
+		return f.ID, f
+	case page.Bar:
+		return "stations", b
+	case page.Path: // of one run; several runs have bars
+		return "stations", f.On("", nil)
+	case page.HeatMaps:
+		return "cores", b
+	}
+	return "", nil
+}
+
+// tableOf returns a table, or that of a figure, open; nil if the block has none.
+func tableOf(b page.Block) page.Block {
+	var t *page.Table
+	switch f := b.(type) {
+	case page.Tiles:
+		return f
+	case page.Table:
+		t = &f
+	case page.Drawing:
+		t = f.Table
+	case page.Figure:
+		t = f.Table
+	}
+	if t == nil {
+		return nil
+	}
+	return *folded(t, false)
+}
+
+// folded returns a table folded or open; nil for none.
 func folded(t *page.Table, fold bool) *page.Table {
 	if t == nil {
 		return nil
@@ -122,73 +175,6 @@ func folded(t *page.Table, fold bool) *page.Table {
 	other := *t
 	other.Fold = fold
 	return &other
-}
-
-// tablesOf selects the tables of a section; without a name, those of the answer.
-func tablesOf(d page.Document, name string, plan bool) ([]page.Block, error) {
-	want := []string{name}
-	if name == "" {
-		want = []string{"differences", "figures"} // of runs
-		if plan {
-			want = []string{"curves", "rates", "resources", "changes", "cells"}
-		}
-	}
-	var found []page.Block
-	var names []string
-	for _, s := range d.Sections {
-		each([]page.Section{s}, func(b page.Block) {
-			var t *page.Table
-			switch f := b.(type) {
-			case page.Table:
-				t = folded(&f, false)
-			case page.Drawing:
-				t = folded(f.Table, false)
-			case page.Figure:
-				t = folded(f.Table, false)
-			}
-			if t != nil {
-				b = *t
-			} else if _, ok := b.(page.Tiles); !ok {
-				return
-			}
-			if slices.Contains(want, s.ID) {
-				found = append(found, b)
-			}
-			if !slices.Contains(names, s.ID) {
-				names = append(names, s.ID)
-			}
-		})
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("unknown table %q; use %s", clip(name), strings.Join(names, ", "))
-	}
-	return found, nil
-}
-
-// each visits the blocks of sections, nested ones included.
-func each(sections []page.Section, visit func(page.Block)) {
-	var walk func(list []page.Block)
-	walk = func(list []page.Block) {
-		for _, b := range list {
-			switch b := b.(type) {
-			case page.Fold:
-				walk(b.Blocks)
-			case page.Panels:
-				for _, d := range b.Drawings {
-					visit(d)
-				}
-			case page.Columns:
-				for _, column := range b.Of {
-					walk(column)
-				}
-			default:
-				visit(b)
-			}
-		}
-	}
-	for _, s := range sections {
-		walk(s.Blocks)
-	}
 }
 
 // pathOf is the path of a request, as the boxes of every other view. Those of a single run
@@ -217,4 +203,21 @@ func pathOf(of any) (answer, error) {
 		to.blocks = []page.Block{p.On(address, d.Sections)}
 		return nil
 	})
+}
+
+// columns are those of a table whose first column has names and the others figures.
+func columns(names ...string) []page.Column {
+	var list []page.Column
+	for i, name := range names {
+		list = append(list, page.Column{Name: name, Figure: i > 0})
+	}
+	return list
+}
+
+func cells(texts ...string) []page.Cell {
+	var list []page.Cell
+	for _, text := range texts {
+		list = append(list, page.Cell{Text: text})
+	}
+	return list
 }

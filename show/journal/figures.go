@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -279,3 +280,81 @@ func named[T any](s source, list []T, missing, name string, nameOf func(T) strin
 	}
 	return found, fmt.Errorf("%s %q%s", missing, clip(name), nearTo(name, names))
 }
+
+// kind of a value: how it is printed, and what it can be compared with.
+type kind int
+
+const (
+	kindText kind = iota
+	kindCount
+	kindPerS    // per second
+	kindNs      // nanoseconds
+	kindBytes   // bytes
+	kindShare   // 0 to 1, printed in per cent
+	kindChange  // a share with its sign
+	kindTimes   // a ratio
+	kindTwo     // a plain number, two decimals
+	kindBytesPS // bytes per second
+)
+
+// format formats a number of a kind.
+func (k kind) format(v float64) string {
+	whole := int64(math.Round(min(max(v, -1e18), 1e18)))
+	switch k {
+	case kindPerS:
+		return unit.FormatRate(v)
+	case kindNs:
+		return unit.FormatNs(whole)
+	case kindBytes:
+		return unit.FormatBytesSI(whole)
+	case kindBytesPS:
+		return unit.FormatBytesSI(whole) + "/s"
+	case kindShare:
+		return unit.Percent(v)
+	case kindChange:
+		return unit.Change(v)
+	case kindTimes:
+		return ratio(v) + " times"
+	case kindTwo:
+		return fmt.Sprintf("%.2f", v)
+	}
+	if v != math.Trunc(v) {
+		return unit.FormatSI(v)
+	}
+	return unit.FormatCount(whole)
+}
+
+// ratio formats three significant digits, like other figures.
+func ratio(v float64) string {
+	switch {
+	case v < 9.995:
+		return fmt.Sprintf("%.2f", v)
+	case v < 99.95:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+// interval formats an interval; a unit shared by both ends appears once. It names a confidence
+// below 95%; 0 means minimum to maximum.
+func interval(low, high string, confidence float64) string {
+	figure, of, _ := strings.Cut(low, " ")
+	if of != "" && strings.HasSuffix(high, " "+of) {
+		low = figure
+	}
+	between := "–"
+	if strings.ContainsAny(low+high, "+−") {
+		between = " to " // a dash next to a sign reads as another sign
+	}
+	switch text := low + between + high; {
+	case confidence >= 0.95: // the levels of medians of eight runs, and of several effects together, are above it
+		return "(" + text + ")"
+	case confidence == 0:
+		return "(" + text + ", min–max)"
+	default:
+		return fmt.Sprintf("(%.0f%% CI %s)", 100*confidence, text)
+	}
+}
+
+// rounded formats a mean of whole numbers.
+func rounded(v float64) string { return unit.FormatCount(int64(math.Round(v))) }

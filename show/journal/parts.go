@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,25 +9,35 @@ import (
 
 	"ceiling/experiment/plan"
 	"ceiling/record"
+	"ceiling/show/importer"
+	"ceiling/show/page"
 	"ceiling/verdict/prose"
 )
 
 // Figures of the parts of a plan's answer.
 
 // partOf returns a plan of the entry and a part of its answer, both empty if it is still to be run.
-func partOf[T any](e *Entry, name, what string, of func(*record.Plan) *T) (source, *record.Plan, *T, error) {
+func partOf[T any](e *Entry, name, what string, of func(*record.Plan) *T) (source, *T, error) {
 	r, err := e.planNamed(name)
-	if err != nil {
-		return source{}, nil, nil, err
+	switch {
+	case err != nil:
+		return source{}, nil, err
+	case r.Pending():
+		return source{of: r}, new(T), nil
+	case of(r.Plan) == nil:
+		return source{}, nil, lacks(r.Plan, what)
 	}
-	s := source{of: r}
-	if r.Pending() {
-		return s, new(record.Plan), new(T), nil
+	return source{of: r}, of(r.Plan), nil
+}
+
+// having returns the elements of a list that have all words among their own.
+func having[T any](list []T, own func(*T) []string, words []string) (found []*T) {
+	for i := range list {
+		if !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(own(&list[i]), w) }) {
+			found = append(found, &list[i])
+		}
 	}
-	if part := of(r.Plan); part != nil {
-		return s, r.Plan, part, nil
-	}
-	return s, nil, nil, lacks(r.Plan, what)
+	return found
 }
 
 // figures returns those of all its runs; Errors is a share, Run has those of its first run.
@@ -60,22 +71,18 @@ func (c condition) firstRun() (figures, error) {
 
 // curve finds a curve by words that distinguish it: its server, its mix, or a fixed factor.
 func (e *Entry) curve(name string, words ...string) (figures, error) {
-	s, _, sweep, err := partOf(e, name, "curves", func(p *record.Plan) *record.Sweep { return p.Sweep })
+	s, sweep, err := partOf(e, name, "curves", func(p *record.Plan) *record.Sweep { return p.Sweep })
 	if err != nil {
 		return figures{}, err
 	}
 	if s.of.Pending() {
 		return curveOf(s, new(record.Curve)), nil
 	}
-	var found []*record.Curve
+	own := func(c *record.Curve) []string { return []string{c.Server, c.Mix, prose.Fixed(c)} }
+	found := having(sweep.Curves, own, words)
 	var known []string
 	for i := range sweep.Curves {
-		c := &sweep.Curves[i]
-		own := []string{c.Server, c.Mix, prose.Fixed(c)}
-		if !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(own, w) }) {
-			found = append(found, c)
-		}
-		known = append(known, own...)
+		known = append(known, own(&sweep.Curves[i])...)
 	}
 	slices.Sort(known)
 	known = slices.Compact(known)
@@ -110,10 +117,7 @@ func curveOf(s source, c *record.Curve) figures {
 	} else {
 		own.wrong = fmt.Errorf("the curve has %d points; say which by its load, as in (C.At 64).Rate: %s", len(c.Points), strings.Join(loads, ", "))
 	}
-	out, knee := own.figures(), new(record.Knee)
-	if c.Knee != nil {
-		knee = c.Knee
-	}
+	out, knee := own.figures(), cmp.Or(c.Knee, new(record.Knee))
 	out.by["Says"], out.by["Bottleneck"] = s.says(prose.Text(c.Says)), s.says(string(c.Bottleneck))
 	out.by["Knee"] = s.positive(kindCount, knee.High)
 	out.by["At"] = func(x float64) (figures, error) {
@@ -131,7 +135,7 @@ func curveOf(s source, c *record.Curve) figures {
 // resource returns the figures of one resource of a proof: how strongly throughput follows it, and
 // how much of it remained.
 func (e *Entry) resource(name, resource string) (figures, error) {
-	s, _, proof, err := partOf(e, name, "resources", func(p *record.Plan) *record.Proof { return p.Proof })
+	s, proof, err := partOf(e, name, "resources", func(p *record.Plan) *record.Proof { return p.Proof })
 	if err != nil {
 		return figures{}, err
 	}
@@ -141,7 +145,7 @@ func (e *Entry) resource(name, resource string) (figures, error) {
 
 // metric returns the figures of one metric of a comparison: its two values, and B relative to A.
 func (e *Entry) metric(name, metric string) (figures, error) {
-	s, _, comparison, err := partOf(e, name, "metrics", func(p *record.Plan) *record.Comparison { return p.Comparison })
+	s, comparison, err := partOf(e, name, "metrics", func(p *record.Plan) *record.Comparison { return p.Comparison })
 	if err != nil {
 		return figures{}, err
 	}
@@ -156,24 +160,18 @@ func (e *Entry) metric(name, metric string) (figures, error) {
 
 // cell finds a combination of levels of a factorial experiment by their names.
 func (e *Entry) cell(name string, levels ...string) (figures, error) {
-	s, p, f, err := partOf(e, name, "cells", func(p *record.Plan) *record.Factorial { return p.Factorial })
+	s, f, err := partOf(e, name, "cells", func(p *record.Plan) *record.Factorial { return p.Factorial })
 	if err != nil {
 		return figures{}, err
 	}
-	var found []*record.FactorialCell
-	for i := range f.Cells {
-		own := labelsOf(f, f.Cells[i].Levels)
-		if !slices.ContainsFunc(levels, func(l string) bool { return !slices.Contains(own, l) }) {
-			found = append(found, &f.Cells[i])
-		}
-	}
+	found := having(f.Cells, func(c *record.FactorialCell) []string { return labelsOf(f, c.Levels) }, levels)
 	at := condition{source: s, point: new(record.CurvePoint), name: strings.Join(levels, ", ")}
 	cell, p50 := new(record.FactorialCell), record.Estimate{}
 	if len(found) == 1 {
 		cell = found[0]
-		*at.point, p50 = plan.CellPoint(p.Runs, cell.Levels)
+		*at.point, p50 = plan.CellPoint(s.of.Plan.Runs, cell.Levels)
 		at.point.PerS, at.point.ServerCPUNs = cell.PerS, cell.ServerCPUNs
-		l := p.Experiment.Cell(cell.Levels).Link
+		l := s.of.Plan.Experiment.Cell(cell.Levels).Link
 		rate, err := l.BitsPerS()
 		if err != nil {
 			return figures{}, err
@@ -191,7 +189,7 @@ func (e *Entry) cell(name string, levels ...string) (figures, error) {
 // effect finds the changes by a factor's level, relative to the factor's first, over all others, or,
 // with a second factor and one of its levels, at that level.
 func (e *Entry) effect(name, factor, level string, given ...string) (figures, error) {
-	s, _, f, err := partOf(e, name, "cells", func(p *record.Plan) *record.Factorial { return p.Factorial })
+	s, f, err := partOf(e, name, "cells", func(p *record.Plan) *record.Factorial { return p.Factorial })
 	if err != nil {
 		return figures{}, err
 	}
@@ -250,4 +248,40 @@ func levelsOf(f *record.Factorial) string {
 		list = append(list, one.Name+" ("+strings.Join(one.Levels, ", ")+")")
 	}
 	return strings.Join(list, ", ")
+}
+
+// reported returns what another tool's output says, a file in the entry's folder. Its figures are
+// marked with the tool, and have no record: a tool prints neither what it observed nor how.
+func (e *Entry) reported(file string) (figures, error) {
+	f, err := e.open(file, e.functions()["reported"].usage)
+	if err != nil {
+		return figures{}, err
+	}
+	defer f.Close()
+	r, err := importer.Read(f)
+	if err != nil {
+		return figures{}, fmt.Errorf("%s: %w", clip(file), err)
+	}
+	number := func(k kind, v float64, known bool) answer {
+		if !known {
+			return answer{wrong: fmt.Errorf("%s does not report it", r.Tool)}
+		}
+		return answer{short: k.format(v), text: k.format(v) + " (reported by " + page.Shown(r.Tool) + ")", kind: k, number: v, low: v, high: v}
+	}
+	by := map[string]any{
+		"Rate": number(kindPerS, r.CompletedPerS, r.CompletedPerS > 0), "Answered": number(kindCount, float64(r.Requests), true),
+		"Failed":      number(kindCount, float64(r.Failed()), true),
+		"Connections": number(kindCount, float64(r.Connections), r.Connections > 0), "Reporter": answer{text: r.Tool, short: r.Tool},
+	}
+	for name, ns := range map[string]*int64{"Mean": r.MeanNs, "Min": r.MinNs, "Max": r.MaxNs} {
+		by[name] = number(kindNs, 0, false)
+		if ns != nil {
+			by[name] = number(kindNs, float64(*ns), true)
+		}
+	}
+	for name, q := range map[string]float64{"P50": .5, "P75": .75, "P90": .9, "P95": .95, "P99": .99, "P999": .999} {
+		ns, known := r.Quantile(q)
+		by[name] = number(kindNs, float64(ns), known)
+	}
+	return figures{by: by}, nil
 }
