@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ceiling/internal/text"
 	"ceiling/record"
 )
 
@@ -278,13 +279,5 @@ func cell(v reflect.Value) string {
 		}
 		return strings.Join(parts, " ")
 	}
-	return harmless(v.String())
-}
-
-// harmless keeps a spreadsheet from executing the name of a process or an interface.
-func harmless(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
+	return text.Harmless(v.String())
 }

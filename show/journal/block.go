@@ -23,7 +23,7 @@ func (e *Entry) blocks(verb string, args []string) (answer, error) {
 	out := answer{of: records, isBlock: true}
 	for _, one := range records {
 		if one.Pending() {
-			out.pending, out.text = true, fmt.Sprintf("Not measured yet: %s of %s.", verb, one.Name)
+			out.Pending, out.Figure = true, fmt.Sprintf("Not measured yet: %s of %s.", verb, one.Name)
 			return out, nil
 		}
 	}

@@ -156,7 +156,7 @@ func TestOwnJournal(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %s: %v", e.Name, text, err)
 			}
-			if a.pending != (len(a.of) > 0 && a.of[0].Pending()) || a.text == "" && len(a.blocks) == 0 && a.html == "" {
+			if a.Pending != (len(a.of) > 0 && a.of[0].Pending()) || a.text() == "" && len(a.blocks) == 0 && a.html == "" {
 				t.Errorf("%s: %s comes to nothing", e.Name, text)
 			}
 			walked++
@@ -218,7 +218,7 @@ func TestDocumentedFigures(t *testing.T) {
 					t.Errorf("%s of %s: %v", figure, of, err)
 				}
 			default:
-				if err != nil || !a.pending {
+				if err != nil || !a.Pending {
 					t.Errorf("%s of %s: %v, %v", figure, of, a, err)
 				}
 			}

@@ -56,7 +56,7 @@ func about(of any, show func(c condition, to *answer) error) (answer, error) {
 	}
 	to := answer{isBlock: true, of: []*Record{f.of}}
 	if f.of.Pending() {
-		to.pending, to.text = true, "Not measured yet."
+		to.Pending, to.Figure = true, "Not measured yet."
 		return to, nil
 	}
 	c, err := f.opened()

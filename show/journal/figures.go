@@ -50,11 +50,11 @@ func (s source) between(k kind, v record.Estimate, known bool) answer {
 	a := s.answer(k.format(v.Mid))
 	a.kind, a.number, a.low, a.high = k, v.Mid, v.Low, v.High
 	switch {
-	case a.pending:
+	case a.Pending:
 	case !known:
 		a.wrong = cmp.Or(a.wrong, s.unmeasured(k))
 	case v.High > v.Low:
-		a.text += " " + interval(k.format(v.Low), k.format(v.High), v.Confidence)
+		a.Interval = interval(k.format(v.Low), k.format(v.High), v.Confidence)
 	}
 	return a
 }
@@ -64,12 +64,12 @@ func (s source) answer(text string) answer {
 	if s.of.Pending() {
 		return pending(s.of)
 	}
-	return answer{text: text, short: text, of: []*Record{s.of}, wrong: s.wrong}
+	return answer{Figure: text, of: []*Record{s.of}, wrong: s.wrong}
 }
 
 // pending is the answer of records of which one is still to be measured.
 func pending(of ...*Record) answer {
-	return answer{text: "not measured yet", short: "not measured yet", of: of, pending: true}
+	return answer{Figure: "not measured yet", of: of, Pending: true}
 }
 
 // unmeasured is the error for a missing figure, with the reason that the run gives, if any.
@@ -92,7 +92,7 @@ func (s source) count(v int) answer { return s.number(kindCount, float64(v), tru
 // says returns a text.
 func (s source) says(text string) answer {
 	a := s.answer(page.Shown(text))
-	if text == "" && !a.pending {
+	if text == "" && !a.Pending {
 		a.wrong = cmp.Or(a.wrong, errors.New("is empty in the record"))
 	}
 	return a
@@ -108,8 +108,8 @@ func (s source) quantiles(q *record.Quantiles) map[string]any {
 	for name, share := range map[string]float64{"P50": .5, "P90": .9, "P99": .99, "P999": .999, "Max": 1} {
 		ns, _ := q.Quantile(share)
 		a := s.number(kindNs, float64(ns), q.Count > 0)
-		if q.IsBound(share) && a.wrong == nil && !a.pending {
-			a.text, a.short = "≥ "+a.text, "≥ "+a.short
+		if q.IsBound(share) && a.wrong == nil && !a.Pending {
+			a.Figure = "≥ " + a.Figure
 		}
 		by[name] = a
 	}

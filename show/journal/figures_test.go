@@ -54,8 +54,8 @@ func TestFactorialFigures(t *testing.T) {
 		`times (cell "gzip" "plain").Rate (cell "gzip" "gzip").Rate`: "2.00 times",
 	} {
 		a, err := e.answer(reference)
-		if err != nil || !strings.HasPrefix(a.text, want) {
-			t.Errorf("{{%s}}: %q, %v; want %s", reference, a.text, err, want)
+		if err != nil || !strings.HasPrefix(a.text(), want) {
+			t.Errorf("{{%s}}: %q, %v; want %s", reference, a.text(), err, want)
 		}
 	}
 	for reference, want := range map[string]string{

@@ -17,8 +17,14 @@ import (
 	"ceiling/show/page"
 )
 
-//go:embed page.html feed.xml journal.css index.js
+//go:embed page.html feed.xml
 var files embed.FS
+
+//go:embed journal.css
+var ownStyle string // read-only
+
+//go:embed index.js
+var indexScript template.JS // read-only
 
 // layouts are the page templates: html/template escapes everything from a record or an entry,
 // except what goldmark has rendered.
@@ -75,11 +81,7 @@ func (l layout) whole(name string, data any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := files.ReadFile("journal.css")
-	if err != nil {
-		return nil, err
-	}
-	l.Style = template.CSS(style + string(own))
+	l.Style = template.CSS(style + ownStyle)
 	if strings.Contains(string(l.Main), " data-zoom>") || strings.Contains(string(l.Main), `<div class="panels">`) {
 		script, err := page.Script()
 		if err != nil {
@@ -126,7 +128,7 @@ func (w *written) inlineHTML(r *referenceNode) template.HTML {
 		answer
 		Title string
 		Long  bool
-	}{a, title, len([]rune(a.short)) > longFigure})
+	}{a, title, len([]rune(a.Figure)) > longFigure})
 	return w.without(r, html, err)
 }
 
@@ -136,8 +138,8 @@ func (w *written) blockHTML(r *referenceNode) template.HTML {
 	if !ok {
 		return ""
 	}
-	if a.pending {
-		html, err := execute("pending", page.Text(a.text))
+	if a.Pending {
+		html, err := execute("pending", page.Text(a.Figure))
 		return w.without(r, html, err)
 	}
 	for i, b := range a.blocks {
@@ -241,7 +243,7 @@ func (w *written) sentence(key, text string) sentence {
 		}
 	}, func(r *referenceNode) {
 		*to += w.inlineHTML(r)
-		out.Text += r.answer.text
+		out.Text += r.answer.text()
 	})
 	out.HTML = out.First + out.Rest
 	out.Text = page.Text(out.Text)

@@ -282,7 +282,7 @@ func (w *written) answered(r *referenceNode) (answer, bool) {
 		return answer{}, false
 	}
 	a := r.answer
-	if a.pending && !w.Status.open() {
+	if a.Pending && !w.Status.open() {
 		w.wrong.add(w.File, r.line, "%s is not measured yet", a.of[0].Name)
 		return a, false
 	}
@@ -335,11 +335,11 @@ func (w *written) seen(cell ast.Node) string {
 		switch n := n.(type) {
 		case *referenceNode:
 			a := n.answer
-			if utf8.RuneCountInString(a.Interval()) > utf8.RuneCountInString(a.Figure()) {
-				text.WriteString(a.Interval())
+			if utf8.RuneCountInString(a.Interval) > utf8.RuneCountInString(a.Figure) {
+				text.WriteString(a.Interval)
 				return
 			}
-			text.WriteString(a.Figure())
+			text.WriteString(a.Figure)
 		case *ast.Text:
 			text.Write(n.Segment.Value(w.body))
 		}

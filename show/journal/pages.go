@@ -101,10 +101,6 @@ func (j *Journal) entryPage(entries []*written, i int) ([]byte, error) {
 
 // index renders the index page, oldest entry first.
 func (j *Journal) index(entries []*written, premise template.HTML) ([]byte, error) {
-	script, err := files.ReadFile("index.js")
-	if err != nil {
-		return nil, err
-	}
 	lead := "No entries yet."
 	if n := len(j.Entries); n > 0 {
 		lead = unit.Plural(n, "entry", "entries") + ", the oldest first."
@@ -114,7 +110,7 @@ func (j *Journal) index(entries []*written, premise template.HTML) ([]byte, erro
 		title = "Journal · ceiling"
 	}
 	all := j.labels()
-	return layout{Title: title, Heading: j.Title, Lead: lead, Script: template.JS(script), Filter: all.style(),
+	return layout{Title: title, Heading: j.Title, Lead: lead, Script: indexScript, Filter: all.style(),
 		Kind: "website", Says: lead, URL: j.address(IndexPage),
 		Footer: "Every figure in the entries is taken from a record by reference; its link leads to the record."}.
 		whole("index", struct {
@@ -405,8 +401,7 @@ func (r *Record) Row() row {
 	case r.Pending():
 		return row{Says: "not measured yet"}
 	case r.Plan != nil:
-		kind := map[string]string{"find": "search", "prove": "proof", "compare": "comparison", "factorial": "factorial experiment"}[r.Plan.Experiment.Kind]
-		return row{fmt.Sprintf("%s of %d runs", cmp.Or(kind, "sweep"), len(r.Plan.Runs)), r.Plan.Created.UTC().Format(minute),
+		return row{fmt.Sprintf("%s of %d runs", cmp.Or(r.Plan.Experiment.Noun(), "sweep"), len(r.Plan.Runs)), r.Plan.Created.UTC().Format(minute),
 			page.Shown(prose.Text(r.Plan.Says()))}
 	}
 	v := &r.Run.Verdict

@@ -69,6 +69,9 @@ func (c condition) firstRun() (figures, error) {
 	return runOf(r), nil
 }
 
+// wordsOf are the parts of a curve's name.
+func wordsOf(c *record.Curve) []string { return []string{c.Server, c.Mix, prose.Fixed(c)} }
+
 // curve finds a curve by words that distinguish it: its server, its mix, or a fixed factor.
 func (e *Entry) curve(name string, words ...string) (figures, error) {
 	s, sweep, err := partOf(e, name, "curves", func(p *record.Plan) *record.Sweep { return p.Sweep })
@@ -78,11 +81,10 @@ func (e *Entry) curve(name string, words ...string) (figures, error) {
 	if s.of.Pending() {
 		return curveOf(s, new(record.Curve)), nil
 	}
-	own := func(c *record.Curve) []string { return []string{c.Server, c.Mix, prose.Fixed(c)} }
-	found := having(sweep.Curves, own, words)
+	found := having(sweep.Curves, wordsOf, words)
 	var known []string
 	for i := range sweep.Curves {
-		known = append(known, own(&sweep.Curves[i])...)
+		known = append(known, wordsOf(&sweep.Curves[i])...)
 	}
 	slices.Sort(known)
 	known = slices.Compact(known)
@@ -266,12 +268,12 @@ func (e *Entry) reported(file string) (figures, error) {
 		if !known {
 			return answer{wrong: fmt.Errorf("%s does not report it", r.Tool)}
 		}
-		return answer{short: k.format(v), text: k.format(v) + " (reported by " + page.Shown(r.Tool) + ")", kind: k, number: v, low: v, high: v}
+		return answer{Figure: k.format(v), Interval: "(reported by " + page.Shown(r.Tool) + ")", kind: k, number: v, low: v, high: v}
 	}
 	by := map[string]any{
 		"Rate": number(kindPerS, r.CompletedPerS, r.CompletedPerS > 0), "Answered": number(kindCount, float64(r.Requests), true),
 		"Failed":      number(kindCount, float64(r.Failed()), true),
-		"Connections": number(kindCount, float64(r.Connections), r.Connections > 0), "Reporter": answer{text: r.Tool, short: r.Tool},
+		"Connections": number(kindCount, float64(r.Connections), r.Connections > 0), "Reporter": answer{Figure: r.Tool},
 	}
 	for name, ns := range map[string]*int64{"Mean": r.MeanNs, "Min": r.MinNs, "Max": r.MaxNs} {
 		by[name] = number(kindNs, 0, false)

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
+	"ceiling/internal/text"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
@@ -48,28 +50,18 @@ func points(of *Record) ([]pointOf, error) {
 	return list, nil
 }
 
-// parts returns the parts of the curve's name.
-func (p *pointOf) parts() [3]string {
-	return [3]string{p.curve.Server, p.curve.Mix, prose.Fixed(p.curve)}
-}
-
-// curveNames returns the name parts that distinguish the curves; for a single curve, its server.
+// curveNames returns the words that distinguish the curve of each point; for a single curve, its server.
 func curveNames(list []pointOf) []string {
-	var differ [3]bool
-	for i := range list {
-		for k, part := range list[i].parts() {
-			differ[k] = differ[k] || part != list[0].parts()[k]
-		}
+	differs := func(k int) bool {
+		return slices.ContainsFunc(list, func(p pointOf) bool { return wordsOf(p.curve)[k] != wordsOf(list[0].curve)[k] })
 	}
-	if differ == [3]bool{} {
-		differ[0] = true
-	}
+	one := !differs(0) && !differs(1) && !differs(2)
 	var names []string
 	for i := range list {
 		var parts []string
-		for k, part := range list[i].parts() {
-			if differ[k] && part != "" {
-				parts = append(parts, part)
+		for k, word := range wordsOf(list[i].curve) {
+			if word != "" && (differs(k) || one && k == 0) {
+				parts = append(parts, word)
 			}
 		}
 		names = append(names, page.Shown(strings.Join(parts, ", ")))
@@ -188,22 +180,16 @@ func (p *pointOf) fields() []string {
 		return strconv.FormatFloat(rounded, 'f', -1, 64)
 	}
 	c, at := p.curve, p.point
-	row := []string{cellText(c.Server), cellText(c.Mix), cellText(prose.Fixed(c)), c.Over, plain(at.X, true), fmt.Sprint(at.Connections),
+	row := []string{c.Server, c.Mix, prose.Fixed(c), c.Over, plain(at.X, true), fmt.Sprint(at.Connections),
 		fmt.Sprint(at.Pipelining), plain(at.TargetPerS, at.TargetPerS > 0), fmt.Sprint(at.Runs), fmt.Sprint(at.Invalid),
-		cellText(string(at.Outcome)), cellText(string(at.Bottleneck))}
+		string(at.Outcome), string(at.Bottleneck)}
+	for i, cell := range row {
+		row[i] = text.Harmless(page.Shown(cell))
+	}
 	for _, f := range pointFigures() {
 		s := f.of(p)
 		row = append(row, plain(s.mean, s.n > 0), plain(s.deviation, s.n > 1))
 	}
 	kept := p.over(slots)
 	return append(row, plain(kept.mean, kept.n > 0))
-}
-
-// cellText makes text from a record safe for spreadsheets.
-func cellText(text string) string {
-	text = page.Shown(text)
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }

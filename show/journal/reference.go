@@ -21,34 +21,29 @@ import (
 
 // answer is the value of a reference: text within a sentence, or blocks.
 type answer struct {
-	text string
-	// short is the text without its interval.
-	short string
-	kind  kind
+	// Figure is the text; Interval is what follows it, "" for nothing.
+	Figure, Interval string
+	// Pending: the record is still to be measured. Typed: the value was typed by hand.
+	Pending, Typed bool
+
+	kind kind
 	// number and its interval are in the unit of the kind; low and high are equal if there is no
 	// interval.
 	number, low, high float64
 	// of are the source records.
-	of     []*Record
-	blocks []page.Block
-	html   template.HTML // in place of blocks
-	// pending: the record is still to be measured. typed: the value was typed by hand.
-	pending, typed bool
-	isBlock        bool // in a paragraph of its own
-	warning        string
-	wrong          error // why the record has no such figure
+	of      []*Record
+	blocks  []page.Block
+	html    template.HTML // in place of blocks
+	isBlock bool          // in a paragraph of its own
+	warning string
+	wrong   error // why the record has no such figure
 }
 
-// Figure is the figure without its interval, Interval that, "" if it has none, and Page the page of
-// its record, "" if that is still to be measured.
-func (a answer) Figure() string { return page.Text(a.short) }
-func (a answer) Interval() string {
-	return page.Text(strings.TrimSpace(strings.TrimPrefix(a.text, a.short)))
-}
-func (a answer) Pending() bool { return a.pending }
-func (a answer) Typed() bool   { return a.typed }
+func (a answer) text() string { return strings.TrimSpace(a.Figure + " " + a.Interval) }
+
+// Page is the page of its record, "" if that is still to be measured.
 func (a answer) Page() string {
-	if len(a.of) == 0 || a.pending {
+	if len(a.of) == 0 || a.Pending {
 		return ""
 	}
 	return a.of[len(a.of)-1].Page()
@@ -73,7 +68,7 @@ func (e *Entry) functions() map[string]function {
 		"reported":    {`{{(reported "records/wrk.txt").Rate}}`, e.reported},
 		"compare":     {`{{compare (run "A").Rate (run "B").Rate}}`, func(a, b answer) (answer, error) { return against(kindChange, a, b) }},
 		"times":       {`{{times (run "A").Rate (run "B").Rate}}`, func(a, b answer) (answer, error) { return against(kindTimes, a, b) }},
-		"typed":       {`{{typed "5 ms"}}`, func(text string) answer { return answer{text: text, short: text, typed: true} }},
+		"typed":       {`{{typed "5 ms"}}`, func(text string) answer { return answer{Figure: page.Text(text), Typed: true} }},
 		"table":       {`{{table "NAME"}} or {{table "NAME" "KIND"}}`, func(args ...string) (answer, error) { return e.blocks("table", args) }},
 		"figure":      {`{{figure "NAME" "KIND"}}`, func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) }},
 		"little":      {`{{little (run "NAME")}}`, little},
@@ -277,14 +272,14 @@ func against(as kind, a, b answer) (answer, error) {
 	switch {
 	case err != nil:
 		return out, err
-	case a.pending || b.pending:
+	case a.Pending || b.Pending:
 		return pending(out.of...), nil
 	case a.kind == kindText || b.kind == kindText:
 		return out, errors.New("only numbers can be compared")
 	case a.kind != b.kind:
-		return out, fmt.Errorf("%s and %s are not of one kind", a.text, b.text)
+		return out, fmt.Errorf("%s and %s are not of one kind", a.text(), b.text())
 	case !(a.number > 0) || !(a.low > 0):
-		return out, fmt.Errorf("nothing can be compared with %s", a.text)
+		return out, fmt.Errorf("nothing can be compared with %s", a.text())
 	}
 	if len(a.of) == 0 || len(b.of) == 0 {
 		out.warning = "one of them is another tool's report, which does not say under what conditions"
@@ -297,10 +292,9 @@ func against(as kind, a, b answer) (answer, error) {
 		}
 		return as.format(ratio)
 	}
-	out.text = show(b.number / a.number)
-	out.short = out.text
+	out.Figure = show(b.number / a.number)
 	if a.high > a.low || b.high > b.low {
-		out.text += " " + interval(show(b.low/a.high), show(b.high/a.low), 0.95)
+		out.Interval = interval(show(b.low/a.high), show(b.high/a.low), 0.95)
 	}
 	return out, nil
 }

@@ -41,8 +41,8 @@ func TestReportedFigures(t *testing.T) {
 		`times (reported "records/wrk.txt").P50 (reported "records/wrk.txt").P99`: "2.14",
 	} {
 		a, err := e.answer(inside)
-		if err != nil || !strings.Contains(a.text, want) {
-			t.Errorf("%s: %q, %v; want %q", inside, a.text, err, want)
+		if err != nil || !strings.Contains(a.text(), want) {
+			t.Errorf("%s: %q, %v; want %q", inside, a.text(), err, want)
 		}
 	}
 	for inside, want := range map[string]string{

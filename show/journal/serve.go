@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,8 +26,7 @@ type Handler struct {
 
 	mu    sync.Mutex
 	state string // of the site's source files
-	site  *Site
-	err   error
+	site  *Site  // nil until the journal is right
 }
 
 // NewHandler returns a Handler for the journal in a folder.
@@ -37,20 +37,15 @@ func (h *Handler) current() (*Site, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	state, err := stateOf(h.dir, h.store.Dir)
-	if err != nil {
-		return nil, err
+	if err != nil || state == h.state && h.site != nil {
+		return h.site, err
 	}
-	if state == h.state && (h.site != nil || h.err != nil) {
-		return h.site, h.err
-	}
-	h.state = state
-	h.site, h.err = nil, nil
+	h.state, h.site = state, nil
 	j, err := Read(h.dir, h.store)
 	if err == nil {
 		h.site, err = Build(j)
 	}
-	h.err = err
-	return h.site, h.err
+	return h.site, err
 }
 
 // stateOf changes when a file of the journal does. It checks only the folder of the store: saved
@@ -61,21 +56,17 @@ func stateOf(dir, store string) (string, error) {
 		if err != nil {
 			return err
 		}
-		if name != dir && strings.HasPrefix(d.Name(), ".") {
-			if d.IsDir() {
-				return filepath.SkipDir
-			}
-			return nil
+		if d.IsDir() && name != dir && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
 		}
 		info, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // deleted in the meantime
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			fmt.Fprintf(&b, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 		}
-		fmt.Fprintf(&b, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
-		return nil
+		return err
 	})
 	if info, failed := os.Stat(store); failed == nil {
 		fmt.Fprintf(&b, "%s %d\n", store, info.ModTime().UnixNano())
@@ -102,7 +93,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	site, err := h.current()
 	if err != nil {
-		serveMistakes(w, r, err)
+		serveMistakes(w, err)
 		return
 	}
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
@@ -124,32 +115,19 @@ func typeOf(name string) string {
 		".gif":  "image/gif",
 		".webp": "image/webp", ".avif": "image/avif", ".pdf": "application/pdf", ".json": "application/json",
 		".xml": "application/atom+xml", ".csv": "text/csv; charset=utf-8"}[strings.ToLower(path.Ext(name))]
-	if kind == "" {
-		return "text/plain; charset=utf-8"
-	}
-	return kind
+	return cmp.Or(kind, "text/plain; charset=utf-8")
 }
 
 // serveMistakes serves the error page of a journal that cannot be built.
-func serveMistakes(w http.ResponseWriter, r *http.Request, err error) {
-	lines := []string{err.Error()}
-	var mistakes Mistakes
-	if errors.As(err, &mistakes) {
-		lines = nil
-		for _, m := range mistakes {
-			lines = append(lines, m.Error())
-		}
-	}
+func serveMistakes(w http.ResponseWriter, err error) {
 	html, failure := layout{Title: "Mistakes · journal · ceiling", Heading: "Mistakes", Footer: "ceiling journal serve",
-		Trail: []trail{{"Journal", "/"}, {"mistakes", ""}}}.whole("failed", lines)
+		Trail: []trail{{"Journal", "/"}, {"mistakes", ""}}}.whole("failed", strings.Split(err.Error(), "\n"))
 	if failure != nil {
 		http.Error(w, errors.Join(err, failure).Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Type", typeOf(IndexPage))
 	w.WriteHeader(http.StatusInternalServerError)
-	if r.Method == http.MethodGet {
-		// Ignore the error: the browser has disconnected.
-		_, _ = w.Write(html)
-	}
+	// Ignore the error: the browser has disconnected.
+	_, _ = w.Write(html)
 }
