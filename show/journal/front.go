@@ -293,12 +293,13 @@ type About struct {
 	// URL is where the pages will be published, with a trailing slash; "" if unknown.
 	URL string `yaml:"url"`
 
-	premise *Entry // its body; nil if there is none
+	premise *Entry // its body, if it has one
 }
 
 // readAbout reads a journal's index.md.
 func readAbout(dir string, wrong *Mistakes) About {
-	a, file := About{Title: "Journal", Author: "ceiling"}, filepath.Join(dir, aboutFile)
+	file := filepath.Join(dir, aboutFile)
+	a := About{Title: "Journal", Author: "ceiling", premise: &Entry{Dir: dir, File: file}}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return a
 	}
@@ -306,7 +307,7 @@ func readAbout(dir string, wrong *Mistakes) About {
 	if !ok {
 		return a
 	}
-	a.premise = &Entry{Dir: dir, File: file, body: body}
+	a.premise.body = body
 	if decodeFront(file, front, &a, wrong) && a.URL != "" {
 		u, err := url.Parse(a.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||

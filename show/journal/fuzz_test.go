@@ -28,7 +28,8 @@ func FuzzEntry(f *testing.F) {
 		for _, n := range e.Runs {
 			e.Records = append(e.Records, &Record{Name: n.Name})
 		}
-		w := (&Journal{Entries: []*Entry{e}}).write(e)
+		w := parseEntry(e)
+		w.render([]*written{w})
 		if strings.Contains(strings.ToLower(string(w.HTML)), "<script") {
 			t.Errorf("a script in the page: %s", w.HTML)
 		}

@@ -25,7 +25,7 @@ var (
 // link validates a link and returns its target in the site. It does not fetch pages of other
 // sites: it checks only links within the journal.
 func (w *written) link(line int, destination []byte, image bool) []byte {
-	to, err := w.resolveLink(line, string(destination), image)
+	to, err := w.resolveLink(string(destination), image)
 	if err != nil {
 		w.wrong.add(w.File, line, "link to %q: %v", clip(string(destination)), err)
 		return nil
@@ -33,7 +33,7 @@ func (w *written) link(line int, destination []byte, image bool) []byte {
 	return []byte(to)
 }
 
-func (w *written) resolveLink(line int, destination string, image bool) (string, error) {
+func (w *written) resolveLink(destination string, image bool) (string, error) {
 	u, err := url.Parse(destination)
 	switch {
 	case destination == "":
@@ -54,11 +54,11 @@ func (w *written) resolveLink(line int, destination string, image bool) (string,
 		}
 		return destination, nil
 	}
-	return w.local(line, u, image)
+	return w.local(u, image)
 }
 
 // local resolves a link to another entry, a record, or a file of the entry.
-func (w *written) local(line int, u *url.URL, image bool) (string, error) {
+func (w *written) local(u *url.URL, image bool) (string, error) {
 	clean := path.Clean(u.Path)
 	if path.IsAbs(clean) {
 		return "", errors.New("a link within the journal is relative to the entry's folder")
@@ -69,13 +69,15 @@ func (w *written) local(line int, u *url.URL, image bool) (string, error) {
 	}
 	if up {
 		name, file, _ := strings.Cut(rest, "/")
-		for _, other := range w.journal {
-			if other.Name == name && (file == "" || file == entryFile) && !image {
-				if u.Fragment != "" {
-					w.links = append(w.links, anchorLink{line, other, u.Fragment})
-					return other.Page() + "#" + u.EscapedFragment(), nil
-				}
+		for _, other := range w.entries {
+			switch {
+			case other.Name != name || file != "" && file != entryFile || image:
+			case u.Fragment == "":
 				return other.Page(), nil
+			case !other.anchors[u.Fragment]:
+				return "", fmt.Errorf("it has no heading %q%s", clip(u.Fragment), nearTo(u.Fragment, slices.Sorted(maps.Keys(other.anchors))))
+			default:
+				return other.Page() + "#" + u.EscapedFragment(), nil
 			}
 		}
 		return "", errors.New("outside of the entry's folder there are only other entries, as in ../0001-a-title/entry.md")

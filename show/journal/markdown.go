@@ -104,11 +104,12 @@ func newMarkdown(e *Entry) goldmark.Markdown {
 // written is the rendered text of an entry.
 type written struct {
 	*Entry
-	journal  []*Entry // the entries that it may link to
-	HTML     template.HTML
+	markdown goldmark.Markdown
+	tree     ast.Node
 	anchors  map[string]bool
+	entries  []*written // that it may link to
+	HTML     template.HTML
 	files    map[string][]byte // by path in the site
-	links    []anchorLink      // to anchors of other entries
 	warnings Mistakes
 	wrong    Mistakes
 	figures  int
@@ -117,30 +118,39 @@ type written struct {
 	Hero              *hero
 }
 
-// anchorLink links to a heading of another entry; it is checked once all entries are read.
-type anchorLink struct {
-	line   int
-	entry  *Entry
-	anchor string
+// parseEntry parses an entry's Markdown.
+func parseEntry(e *Entry) *written {
+	w := &written{Entry: e, markdown: newMarkdown(e), anchors: map[string]bool{}, files: map[string][]byte{}}
+	w.tree = w.markdown.Parser().Parse(text.NewReader(e.body))
+	walk(w.tree, func(n ast.Node) {
+		h, ok := n.(*ast.Heading)
+		if !ok {
+			return
+		}
+		if id, there := h.AttributeString("id"); there {
+			w.anchors[string(id.([]byte))] = true
+		}
+		if h.Level == 1 {
+			w.wrong.add(w.File, w.line(h), "a heading of one # is the page's title, which is in the front matter; take ##")
+		}
+	})
+	return w
 }
 
-// write renders an entry's Markdown, resolves its references and checks its links.
-func (j *Journal) write(e *Entry) *written {
-	w := &written{Entry: e, journal: j.Entries, anchors: map[string]bool{}, files: map[string][]byte{}}
+// render renders the text, resolves its references and checks its links.
+func (w *written) render(entries []*written) {
+	w.entries = entries
 	w.warnAboutRecords()
-	md := newMarkdown(e)
-	tree := md.Parser().Parse(text.NewReader(e.body))
-	w.visit(tree)
-	w.Finding, w.WhatNext, w.Hero = w.sentence("finding", e.Finding), w.sentence("next", e.Next), w.heroOf(e.Hero)
+	w.visit()
+	w.Finding, w.WhatNext, w.Hero = w.sentence("finding", w.Entry.Finding), w.sentence("next", w.Next), w.heroOf(w.Entry.Hero)
 	if len(w.wrong) > 0 {
-		return w
+		return
 	}
 	var out bytes.Buffer
-	if err := md.Renderer().Render(&out, e.body, tree); err != nil {
-		w.wrong.add(e.File, 0, "%v", err)
+	if err := w.markdown.Renderer().Render(&out, w.body, w.tree); err != nil {
+		w.wrong.add(w.File, 0, "%v", err)
 	}
 	w.HTML = template.HTML(out.String()) // escaped by goldmark and html/template
-	return w
 }
 
 // walk visits every node before its children.
@@ -195,21 +205,9 @@ func (w *written) alone(p ast.Node) []*referenceNode {
 }
 
 // visit resolves references, and checks links and typed numbers.
-func (w *written) visit(tree ast.Node) {
+func (w *written) visit() {
 	var nodes []ast.Node // a walk does not follow what changes under it
-	walk(tree, func(n ast.Node) {
-		nodes = append(nodes, n)
-		h, ok := n.(*ast.Heading)
-		if !ok {
-			return
-		}
-		if id, there := h.AttributeString("id"); there {
-			w.anchors[string(id.([]byte))] = true
-		}
-		if h.Level == 1 {
-			w.wrong.add(w.File, w.line(h), "a heading of one # is the page's title, which is in the front matter; take ##")
-		}
-	})
+	walk(w.tree, func(n ast.Node) { nodes = append(nodes, n) })
 	for _, n := range nodes {
 		switch n := n.(type) {
 		case *ast.Paragraph, *ast.TextBlock:

@@ -39,20 +39,13 @@ const (
 func Build(j *Journal) (*Site, error) {
 	s := &Site{Files: map[string][]byte{}}
 	var entries []*written // in the journal's order
-	premise := new(written)
-	if j.premise != nil {
-		premise = j.write(j.premise)
-	}
 	for _, e := range j.Entries {
-		entries = append(entries, j.write(e))
+		entries = append(entries, parseEntry(e))
 	}
+	premise := parseEntry(j.premise)
 	used, wrong := j.used()
 	for _, w := range append(slices.Clone(entries), premise) {
-		for _, l := range w.links {
-			if there := entries[slices.Index(j.Entries, l.entry)].anchors; !there[l.anchor] {
-				w.wrong.add(w.File, l.line, "link to %s: it has no heading %q%s", l.entry.Name, clip(l.anchor), nearTo(l.anchor, slices.Sorted(maps.Keys(there))))
-			}
-		}
+		w.render(entries)
 		wrong, s.Warnings = append(wrong, w.wrong...), append(s.Warnings, w.warnings...)
 		maps.Copy(s.Files, w.files)
 	}

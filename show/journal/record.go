@@ -83,33 +83,31 @@ func (e *Entry) openRecords(j *Journal, store record.Store, wrong *Mistakes) {
 	if len(e.Runs) == 0 && !typed && e.Status == Done {
 		wrong.add(e.File, e.Line("status"), "a done entry names the runs that it is about: runs")
 	}
-	if most, runs, all := e.bottleneck(); e.Regime != "" && e.Status == Done && all > 0 && !slices.Contains(most, e.Regime) {
-		wrong.add(e.File, e.Line("regime"), "regime: most runs of this entry name %q (%d of %d)", most[0], runs, all)
+	if e.Regime != "" && e.Status == Done {
+		e.checkRegime(wrong)
 	}
 }
 
-// bottleneck returns the bottleneck that most of the entry's runs have (several if tied), the
-// number of runs that have it, and the number of all runs.
-func (e *Entry) bottleneck() (most []string, runs, all int) {
-	counts := map[string]int{}
+// checkRegime finds a regime that fewer of the entry's runs have as their bottleneck than another.
+func (e *Entry) checkRegime(wrong *Mistakes) {
+	all, counts, most := 0, map[string]int{}, e.Regime
+	count := func(b record.Bottleneck) { all, counts[string(b)] = all+1, counts[string(b)]+1 }
 	for _, r := range e.Records {
 		if r.Run != nil {
-			counts[string(r.Run.Verdict.Bottleneck)]++
+			count(r.Run.Verdict.Bottleneck)
 		}
 		for i := 0; r.Plan != nil && i < len(r.Plan.Runs); i++ {
-			counts[string(r.Plan.Runs[i].Bottleneck)]++
+			count(r.Plan.Runs[i].Bottleneck)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		all += counts[name]
-		switch n := counts[name]; {
-		case n > runs:
-			most, runs = []string{name}, n
-		case n == runs:
-			most = append(most, name)
+		if counts[name] > counts[most] {
+			most = name
 		}
 	}
-	return most, runs, all
+	if most != e.Regime {
+		wrong.add(e.File, e.Line("regime"), "regime: most runs of this entry name %q (%d of %d)", most, counts[most], all)
+	}
 }
 
 // findRecord searches the entry's own folder, then the other entries' folders, then the store.
