@@ -20,7 +20,7 @@ func (e *Entry) blocks(verb string, args []string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out := answer{of: records, isBlock: true}
+	out := answer{From: records, isBlock: true}
 	for _, one := range records {
 		if one.Pending() {
 			out.Pending, out.Figure = true, fmt.Sprintf("Not measured yet: %s of %s.", verb, one.Name)

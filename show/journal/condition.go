@@ -54,7 +54,7 @@ func about(of any, show func(c condition, to *answer) error) (answer, error) {
 	if !ok || f.point == nil && f.runs == nil {
 		return answer{}, errors.New("it takes a run, a curve of one point, a point, or a cell")
 	}
-	to := answer{isBlock: true, of: []*Record{f.of}}
+	to := answer{isBlock: true, From: []*Record{f.of}}
 	if f.of.Pending() {
 		to.Pending, to.Figure = true, "Not measured yet."
 		return to, nil

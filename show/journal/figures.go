@@ -64,12 +64,12 @@ func (s source) answer(text string) answer {
 	if s.of.Pending() {
 		return pending(s.of)
 	}
-	return answer{Figure: text, of: []*Record{s.of}, wrong: s.wrong}
+	return answer{Figure: text, From: []*Record{s.of}, wrong: s.wrong}
 }
 
 // pending is the answer of records of which one is still to be measured.
 func pending(of ...*Record) answer {
-	return answer{Figure: "not measured yet", of: of, Pending: true}
+	return answer{Figure: "not measured yet", From: of, Pending: true}
 }
 
 // unmeasured is the error for a missing figure, with the reason that the run gives, if any.
@@ -122,35 +122,16 @@ func (s source) machine(env *record.Environment) map[string]any {
 		"Memory": s.positive(kindBytes, float64(env.MemoryBytes))}
 }
 
-// runOf returns the figures of a run; the quantiles are of its response time.
+// runOf returns the figures of a run; the quantiles are of its response time. Errors counts the requests
+// that failed or got an unexpected status, ErrorShare is their share of all. Read and Written are bytes
+// above TCP, Transfer is bytes read per second, BytesPerRequest is per response: head, framing and body.
+// Station is the share of a request's time spent at a station.
 func runOf(of *Record) figures {
 	run, s := of.Run, source{of: of}
 	if run == nil {
 		run = &chart.Run{Run: new(record.Run)}
 	}
-	by := s.quantiles(&run.Latency.Response)
-	for _, more := range []map[string]any{s.machine(&run.Environment), s.load(run), s.counts(run), s.verdict(&run.Verdict), s.ends(run)} {
-		maps.Copy(by, more)
-	}
-	by["Service"] = figures{condition{source: s}, s.quantiles(&run.Latency.Service)}
-	by["Lag"] = figures{condition{source: s}, s.quantiles(&run.Latency.Lag)}
-	return figures{condition{source: s, runs: []*chart.Run{run}}, by}
-}
-
-// load has the settings of a run, and what identifies it.
-func (s source) load(run *chart.Run) map[string]any {
-	return map[string]any{
-		"Connections": s.count(run.Load.Connections), "Pipelining": s.count(run.Load.Pipelining), "Threads": s.count(run.Load.Threads),
-		"Mode": s.says(run.Load.Mode), "Engine": s.says(run.Load.Engine),
-		"Duration": s.seconds(run.ElapsedS), "Warmup": s.seconds(run.WarmupS),
-		"Target": s.says(run.Target), "Started": s.when(run.Started), "ID": s.says(run.ID),
-	}
-}
-
-// counts has what was sent and answered. Errors counts the requests that failed or got an
-// unexpected status, ErrorShare is their share of all. Read and Written are bytes above TCP,
-// Transfer is bytes read per second, BytesPerRequest is per response: head, framing and body.
-func (s source) counts(run *chart.Run) map[string]any {
+	load, v, generator := &run.Load, &run.Verdict, &run.Generator
 	done, failed, read := run.Requests.Completed, run.Requests.Failed, float64(run.Bytes.Read)
 	all, bad := float64(done+failed), float64(failed)
 	for _, e := range run.Errors {
@@ -158,43 +139,40 @@ func (s source) counts(run *chart.Run) map[string]any {
 			bad += float64(e.Count)
 		}
 	}
-	return map[string]any{
+	next, server := s.number(kindText, 0, false), s.number(kindNs, 0, false)
+	if v.NextBottleneck != nil {
+		next = s.says(prose.Text(v.NextBottleneck.Says))
+	}
+	if run.Subject != nil {
+		server = s.number(kindNs, run.Subject.CPUNsPerRequest, true)
+	}
+	by := s.quantiles(&run.Latency.Response)
+	maps.Copy(by, s.machine(&run.Environment))
+	maps.Copy(by, map[string]any{
+		"Service": figures{condition{source: s}, s.quantiles(&run.Latency.Service)}, "Lag": figures{condition{source: s}, s.quantiles(&run.Latency.Lag)},
+
+		"Connections": s.count(load.Connections), "Pipelining": s.count(load.Pipelining), "Threads": s.count(load.Threads),
+		"Mode": s.says(load.Mode), "Engine": s.says(load.Engine), "Duration": s.seconds(run.ElapsedS), "Warmup": s.seconds(run.WarmupS),
+		"Target": s.says(run.Target), "Started": s.when(run.Started), "ID": s.says(run.ID),
+
 		"Rate": s.number(kindPerS, run.Rate.CompletedPerS, true), "SentRate": s.number(kindPerS, run.Rate.SentPerS, true),
-		"TargetRate": s.positive(kindPerS, run.Load.TargetPerS),
-		"Completed":  s.count(int(done)), "Failed": s.count(int(failed)),
+		"TargetRate": s.positive(kindPerS, load.TargetPerS), "Completed": s.count(int(done)), "Failed": s.count(int(failed)),
 		"Errors": s.number(kindCount, bad, all > 0), "ErrorShare": s.number(kindShare, bad/all, all > 0),
 		"Read": s.number(kindBytes, read, true), "Written": s.number(kindBytes, float64(run.Bytes.Written), true),
 		"Transfer":        s.number(kindBytesPS, read/run.ElapsedS, run.ElapsedS > 0),
 		"BytesPerRequest": s.number(kindBytes, read/float64(done), done > 0),
-	}
-}
 
-// verdict has the judgement of a run. Station is the share of a request's time spent at a station.
-func (s source) verdict(v *record.Verdict) map[string]any {
-	next := s.number(kindText, 0, false)
-	if v.NextBottleneck != nil {
-		next = s.says(prose.Text(v.NextBottleneck.Says))
-	}
-	return map[string]any{
 		"Outcome": s.says(string(v.Outcome)), "Bottleneck": s.says(string(v.Bottleneck)), "NextBottleneck": next,
 		"Because": s.says(prose.Sentence(v.Because)), "Caveats": s.says(prose.Sentence(v.Caveats)), "Next": s.says(prose.Sentence(v.Next)),
 		"Station": func(name string) (answer, error) {
 			one, err := named(s, v.Stations, "unknown station", name, func(one record.Station) string { return one.Name })
 			return s.share(one.Share), err
 		},
-	}
-}
 
-// ends has what a run says of the generator, and the server's CPU time per request.
-func (s source) ends(run *chart.Run) map[string]any {
-	server := s.number(kindNs, 0, false)
-	if run.Subject != nil {
-		server = s.number(kindNs, run.Subject.CPUNsPerRequest, true)
-	}
-	return map[string]any{
-		"Headroom": s.positive(kindTimes, run.Headroom()), "BusiestWorker": s.share(run.Generator.BusiestWorker),
-		"RunDelay": s.share(run.Generator.RunDelay), "GeneratorCPU": s.positive(kindNs, run.Generator.CPUNsPerRequest), "ServerCPU": server,
-	}
+		"Headroom": s.positive(kindTimes, run.Headroom()), "BusiestWorker": s.share(generator.BusiestWorker),
+		"RunDelay": s.share(generator.RunDelay), "GeneratorCPU": s.positive(kindNs, generator.CPUNsPerRequest), "ServerCPU": server,
+	})
+	return figures{condition{source: s, runs: []*chart.Run{run}}, by}
 }
 
 // planOf returns the figures of a plan. Count is its runs, Invalid the invalid ones; Ended and

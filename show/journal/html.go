@@ -117,9 +117,9 @@ func (w *written) inlineHTML(r *referenceNode) template.HTML {
 		return ""
 	}
 	title := ""
-	if len(a.of) > 0 {
+	if len(a.From) > 0 {
 		var names []string
-		for _, one := range a.of {
+		for _, one := range a.From {
 			names = append(names, one.Name)
 		}
 		title = page.Text("from " + strings.Join(slices.Compact(names), ", ") + ": " + strings.Trim(r.source, "{}"))
@@ -138,24 +138,15 @@ func (w *written) blockHTML(r *referenceNode) template.HTML {
 	if !ok {
 		return ""
 	}
-	if a.Pending {
-		html, err := execute("pending", page.Text(a.Figure))
-		return w.without(r, html, err)
-	}
 	for i, b := range a.blocks {
 		w.figures++
 		a.blocks[i] = anchored(b, fmt.Sprintf("figure-%d", w.figures))
 	}
 	inside, err := page.Blocks(a.blocks...)
-	csv := ""
-	if a.html == "" {
-		csv = a.of[0].CSV()
-	}
 	html, failed := execute("taken", struct {
+		answer
 		Inside template.HTML
-		From   []*Record
-		CSV    string
-	}{inside + a.html, a.of, csv})
+	}{a, inside + a.html})
 	return w.without(r, html, errors.Join(err, failed))
 }
 

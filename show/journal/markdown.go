@@ -281,7 +281,7 @@ func (w *written) answered(r *referenceNode) (answer, bool) {
 	}
 	a := r.answer
 	if a.Pending && !w.Status.open() {
-		w.wrong.add(w.File, r.line, "%s is not measured yet", a.of[0].Name)
+		w.wrong.add(w.File, r.line, "%s is not measured yet", a.From[0].Name)
 		return a, false
 	}
 	if a.warning != "" {

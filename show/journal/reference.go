@@ -25,28 +25,35 @@ type answer struct {
 	Figure, Interval string
 	// Pending: the record is still to be measured. Typed: the value was typed by hand.
 	Pending, Typed bool
+	From           []*Record
 
 	kind kind
 	// number and its interval are in the unit of the kind; low and high are equal if there is no
 	// interval.
 	number, low, high float64
-	// of are the source records.
-	of      []*Record
-	blocks  []page.Block
-	html    template.HTML // in place of blocks
-	isBlock bool          // in a paragraph of its own
-	warning string
-	wrong   error // why the record has no such figure
+	blocks            []page.Block
+	html              template.HTML // in place of blocks
+	isBlock           bool          // in a paragraph of its own
+	warning           string
+	wrong             error // why the record has no such figure
 }
 
 func (a answer) text() string { return strings.TrimSpace(a.Figure + " " + a.Interval) }
 
-// Page is the page of its record, "" if that is still to be measured.
-func (a answer) Page() string {
-	if len(a.of) == 0 || a.Pending {
+// CSV is the path of the points that its blocks show, "" if they show none.
+func (a answer) CSV() string {
+	if len(a.blocks) == 0 {
 		return ""
 	}
-	return a.of[len(a.of)-1].Page()
+	return a.From[0].CSV()
+}
+
+// Page is the page of its record, "" if that is still to be measured.
+func (a answer) Page() string {
+	if len(a.From) == 0 || a.Pending {
+		return ""
+	}
+	return a.From[len(a.From)-1].Page()
 }
 
 // function is what a reference may start with: how it is written, and what it does.
@@ -267,13 +274,13 @@ func (e *Entry) planNamed(name string) (*Record, error) {
 // against compares B with A, as a change or as a ratio. The interval, if either has one, spans
 // the extremes: wider than that of a test, and never narrower.
 func against(as kind, a, b answer) (answer, error) {
-	out := answer{of: slices.Concat(a.of, b.of)}
+	out := answer{From: slices.Concat(a.From, b.From)}
 	err := cmp.Or(a.wrong, b.wrong)
 	switch {
 	case err != nil:
 		return out, err
 	case a.Pending || b.Pending:
-		return pending(out.of...), nil
+		return pending(out.From...), nil
 	case a.kind == kindText || b.kind == kindText:
 		return out, errors.New("only numbers can be compared")
 	case a.kind != b.kind:
@@ -281,9 +288,9 @@ func against(as kind, a, b answer) (answer, error) {
 	case !(a.number > 0) || !(a.low > 0):
 		return out, fmt.Errorf("nothing can be compared with %s", a.text())
 	}
-	if len(a.of) == 0 || len(b.of) == 0 {
+	if len(a.From) == 0 || len(b.From) == 0 {
 		out.warning = "one of them is another tool's report, which does not say under what conditions"
-	} else if out.warning, err = comparable(a.of[0], b.of[0]); err != nil {
+	} else if out.warning, err = comparable(a.From[0], b.From[0]); err != nil {
 		return out, err
 	}
 	show := func(ratio float64) string {
