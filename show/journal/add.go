@@ -2,10 +2,12 @@ package journal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ceiling/internal/durable"
@@ -16,6 +18,93 @@ import (
 	"ceiling/show/page"
 	"ceiling/verdict/prose"
 )
+
+// beginning is the template of a new entry.
+const beginning = `---
+title: %s
+date: %s
+status: planned
+question: %s
+hypothesis:
+finding:
+regime:
+tags: []
+runs:
+  main:
+next:
+---
+
+## Results
+
+{{table "main"}}
+
+## Conclusion
+`
+
+// Create creates an entry: a folder with the next number and a text to fill in. It returns the
+// folder. today is in the form 2026-11-21.
+func Create(dir, title, today string) (string, error) {
+	title = strings.Join(strings.Fields(title), " ")
+	slug := slugOf(title)
+	if slug == "" {
+		return "", fmt.Errorf("begin entry: the title %q has no letters to name a folder by", title)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("begin entry: %w", err)
+	}
+	names, err := folders(dir)
+	if err != nil {
+		return "", fmt.Errorf("begin entry: %w", err)
+	}
+	number := 1
+	for _, name := range names {
+		e := entryIn(dir, name)
+		if e == nil {
+			continue // no entry: the build says so
+		}
+		if e.Slug == slug {
+			return "", fmt.Errorf("begin entry: there is %s already; give it another title", name)
+		}
+		taken, err := strconv.Atoi(e.Number)
+		if err != nil {
+			return "", fmt.Errorf("begin entry: %s: %w", name, err)
+		}
+		number = max(number, taken+1)
+	}
+	if number >= entriesMost {
+		return "", errors.New("begin entry: the numbers of this journal are used up")
+	}
+	folder := filepath.Join(dir, fmt.Sprintf("%04d-%s", number, slug))
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return "", fmt.Errorf("begin entry: %w", err)
+	}
+	text := fmt.Sprintf(beginning, quoted(title), today, quoted(title))
+	if err := os.WriteFile(filepath.Join(folder, entryFile), []byte(text), 0o644); err != nil {
+		return "", fmt.Errorf("begin entry: %w", err)
+	}
+	return folder, nil
+}
+
+// quoted returns a single-quoted YAML string, in which only the quote is special.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// slugMost limits the length of a folder's name.
+const slugMost = 50
+
+// otherLetters are what a folder's name has dashes for.
+var otherLetters = lazy.Regexp(`[^a-z0-9]+`)
+
+// slugOf converts a title to small letters, digits and dashes.
+func slugOf(title string) string {
+	slug := strings.Trim(otherLetters().ReplaceAllString(strings.ToLower(title), "-"), "-")
+	if len(slug) > slugMost {
+		slug = slug[:slugMost]
+		if i := strings.LastIndexByte(slug, '-'); i > 0 {
+			slug = slug[:i]
+		}
+	}
+	return slug
+}
 
 // seriesMost is the largest series to copy, in bytes: 10 s at ten rows a second take about 250
 // kB. A journal lives in a repository.

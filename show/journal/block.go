@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"ceiling/record"
 	"ceiling/show/chart"
 	"ceiling/show/page"
 )
@@ -175,49 +174,4 @@ func folded(t *page.Table, fold bool) *page.Table {
 	other := *t
 	other.Fold = fold
 	return &other
-}
-
-// pathOf is the path of a request, as the boxes of every other view. Those of a single run
-// lead to the charts of its page.
-func pathOf(of any) (answer, error) {
-	return about(of, func(c condition, to *answer) error {
-		var runs []*record.Run
-		for _, r := range c.runs {
-			runs = append(runs, r.Run)
-		}
-		p, ok := page.PathOf(runs)
-		if !ok {
-			return errors.New("where the time goes was not measured")
-		}
-		if c.name != "" {
-			p.Says += " · " + c.name
-		}
-		address, d := "", page.Document{}
-		if len(c.runs) == 1 {
-			var err error
-			if d, err = page.Runs([]chart.Run{*c.runs[0]}); err != nil {
-				return err
-			}
-			address = recordPage(c.runs[0].ID)
-		}
-		to.blocks = []page.Block{p.On(address, d.Sections)}
-		return nil
-	})
-}
-
-// columns are those of a table whose first column has names and the others figures.
-func columns(names ...string) []page.Column {
-	var list []page.Column
-	for i, name := range names {
-		list = append(list, page.Column{Name: name, Figure: i > 0})
-	}
-	return list
-}
-
-func cells(texts ...string) []page.Cell {
-	var list []page.Cell
-	for _, text := range texts {
-		list = append(list, page.Cell{Text: text})
-	}
-	return list
 }

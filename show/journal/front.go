@@ -94,29 +94,22 @@ func (n *mentions) UnmarshalYAML(of ast.Node) error {
 }
 
 // Line returns the line of a key in the file; 1 if the key is absent.
-func (f *Front) Line(key string) int { return lineOf(f.text, key) }
+func (f *Front) Line(key string) int { return lineOf(f.text, key, "") }
 
-// lineOf returns the line of a front matter where a key begins, or 1.
-func lineOf(front []byte, key string) int {
-	n := 0
+// lineOf returns the line of a front matter from a key on that contains a text; the key's own line if the
+// text spans several lines, 1 if the key is absent.
+func lineOf(front []byte, key, text string) int {
+	n, from := 0, 0
 	for line := range bytes.Lines(front) {
-		if n++; bytes.HasPrefix(line, []byte(key+":")) {
+		n++
+		if from == 0 && bytes.HasPrefix(line, []byte(key+":")) {
+			from = n
+		}
+		if from > 0 && bytes.Contains(line, []byte(text)) {
 			return n
 		}
 	}
-	return 1
-}
-
-// lineWith returns the line of a key's value that contains a text; the key's own line if the text
-// spans several lines.
-func (f *Front) lineWith(key, text string) int {
-	n, from := 0, f.Line(key)
-	for line := range strings.Lines(string(f.text)) {
-		if n++; n >= from && strings.Contains(line, text) {
-			return n
-		}
-	}
-	return from
+	return max(from, 1)
 }
 
 // frontMatter matches a front matter and the lines around it.
@@ -178,7 +171,7 @@ func decodeFront[T any](file string, front []byte, into *T, wrong *Mistakes) (ok
 	// keyAt is the key whose value has a line.
 	keyAt := func(line int) (key string) {
 		for _, k := range keys {
-			if at := lineOf(front, k); at <= line && at >= lineOf(front, key) {
+			if at := lineOf(front, k, ""); at <= line && at >= lineOf(front, key, "") {
 				key = k
 			}
 		}
@@ -312,7 +305,7 @@ func readAbout(dir string, wrong *Mistakes) About {
 		u, err := url.Parse(a.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
 			!strings.HasSuffix(u.Path, "/") {
-			wrong.add(file, lineOf(front, "url"), "url: %q must be a folder of a web server, as in https://example.org/journal/", clip(a.URL))
+			wrong.add(file, lineOf(front, "url", ""), "url: %q must be a folder of a web server, as in https://example.org/journal/", clip(a.URL))
 		}
 	}
 	return a

@@ -211,7 +211,7 @@ func (w *written) spell(key, text string, plain func(text string), refer func(r 
 			return
 		}
 		r, length := w.reference(text, "")
-		r.line = w.lineWith(key, r.source)
+		r.line = lineOf(w.Front.text, key, r.source)
 		refer(r)
 		text = text[length:]
 	}

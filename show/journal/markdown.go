@@ -16,6 +16,7 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
+	"ceiling/internal/lazy"
 	"ceiling/show/page"
 	"ceiling/verdict/prose"
 )
@@ -343,4 +344,18 @@ func (w *written) seen(cell ast.Node) string {
 		}
 	})
 	return text.String()
+}
+
+// typedNumber matches a number with a unit, as in a measurement.
+var typedNumber = lazy.Regexp(`(?i)(?:^|[^\w.])(\d[\d,. ]*\d|\d)\s?[kMG]?\s?(requests?/s|requests? (?:per|a) second|req/s|rps|/s\b|per second|ns\b|µs|us\b|ms\b|s\b|seconds?\b|%|per ?cent\b|[kMGT]i?B(?:/s)?\b|[kMGT]bit/s|×|times\b)`)
+
+// lint warns about numbers typed by hand in a done entry.
+func (w *written) lint(line int, text string) {
+	if w.Status != Done {
+		return
+	}
+	for _, at := range typedNumber().FindAllStringSubmatchIndex(text, -1) {
+		w.warnings.add(w.File, line, "%q looks like a measured number; take it from a record, or say {{typed %q}}",
+			text[at[2]:at[1]], text[at[2]:at[1]])
+	}
 }

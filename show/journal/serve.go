@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +18,68 @@ import (
 	"ceiling/internal/rebind"
 	"ceiling/record"
 )
+
+// markFile marks a folder written by Write, which may be replaced.
+const markFile = ".ceiling-journal"
+
+// Write writes a site to a folder, atomically. It replaces an existing folder only if that is
+// empty or a previously written site.
+func Write(s *Site, dir string) error {
+	if err := replaceable(dir); err != nil {
+		return err
+	}
+	parent := filepath.Dir(filepath.Clean(dir))
+	part, err := os.MkdirTemp(parent, ".journal-")
+	if err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	defer os.RemoveAll(part) // no-op after the rename
+	if err := s.into(part); err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	old := part + "-old"
+	if err := os.Rename(dir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	defer os.RemoveAll(old) // the previous site
+	if err := os.Rename(part, dir); err != nil {
+		return errors.Join(fmt.Errorf("write journal: %w", err), os.Rename(old, dir))
+	}
+	return nil
+}
+
+// replaceable rejects a folder with other content.
+func replaceable(dir string) error {
+	list, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("write journal: %w", err)
+	case len(list) == 0 || slices.ContainsFunc(list, func(d fs.DirEntry) bool { return d.Name() == markFile }):
+		return nil
+	}
+	return fmt.Errorf("write journal: %s holds other files; give a new folder", dir)
+}
+
+func (s *Site) into(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(s.Files)) {
+		if !filepath.IsLocal(filepath.FromSlash(path)) {
+			return fmt.Errorf("%s leads out of the folder", path)
+		}
+		to := filepath.Join(dir, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, s.Files[path], 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, markFile), []byte("Written by ceiling journal build, which replaces this folder.\n"), 0o644)
+}
 
 // Handler serves the journal in its current state: each request checks whether a file has
 // changed, and if so rebuilds the pages. To prevent DNS rebinding, it only answers requests whose
