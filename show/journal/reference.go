@@ -134,59 +134,51 @@ func evaluate(inside string, functions map[string]function) (any, error) {
 	if !ok || len(tree.Root.Nodes) > 1 {
 		return nil, errNoFigure
 	}
-	return pipe(action.Pipe, functions)
+	return value(action.Pipe, functions)
 }
 
-// pipe evaluates commands; each has the result of the one before it as its last argument.
-func pipe(n *parse.PipeNode, functions map[string]function) (result any, err error) {
-	for i, command := range n.Cmds {
-		v, err := operand(command.Args[0], functions)
-		if err != nil {
-			return nil, err
-		}
-		var args []any
-		for _, n := range command.Args[1:] {
-			arg, err := operand(n, functions)
-			if err == nil {
-				arg, err = call(n.String(), arg)
-			}
-			if err != nil {
-				return nil, err
-			}
-			args = append(args, arg)
-		}
-		if i > 0 {
-			args = append(args, result)
-		}
-		if result, err = call(command.Args[0].String(), v, args...); err != nil {
-			return nil, err
-		}
-	}
-	return result, nil
-}
-
-// operand evaluates a part of a command, which may be a function.
-func operand(n parse.Node, functions map[string]function) (any, error) {
+// value evaluates a part of a pipeline: a literal, a function, a figure by its name, or commands of which
+// each has the result of the one before it as its last argument.
+func value(n parse.Node, functions map[string]function) (result any, err error) {
 	switch n := n.(type) {
 	case *parse.StringNode:
 		return n.Text, nil
 	case *parse.NumberNode:
 		return n.Float64, nil
-	case *parse.PipeNode:
-		return pipe(n, functions)
 	case *parse.IdentifierNode:
 		if f, known := functions[n.Ident]; known {
 			return f.call, nil
 		}
 		return nil, fmt.Errorf("unknown {{%s}}%s", clip(n.Ident), nearTo(n.Ident, slices.Sorted(maps.Keys(functions))))
 	case *parse.ChainNode:
-		v, err := operand(n.Node, functions)
+		result, err = value(n.Node, functions)
 		for _, name := range n.Field {
 			if err == nil {
-				v, err = ask(v, name)
+				result, err = ask(result, name)
 			}
 		}
-		return v, err
+		return result, err
+	case *parse.PipeNode:
+		for i, command := range n.Cmds {
+			var list []any // the function and its arguments
+			for k, part := range command.Args {
+				v, err := value(part, functions)
+				if err == nil && k > 0 {
+					v, err = call(part.String(), v)
+				}
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, v)
+			}
+			if i > 0 {
+				list = append(list, result)
+			}
+			if result, err = call(command.Args[0].String(), list[0], list[1:]...); err != nil {
+				return nil, err
+			}
+		}
+		return result, nil
 	}
 	return nil, errNoFigure
 }
