@@ -62,7 +62,12 @@ func TestFrontMatter(t *testing.T) {
 		{"no day", "date: 21 November\n", `entry.md:2: date: invalid date "21 November"; write it as in 2026-11-21`},
 		{"no such day", "date: 2026-02-30\n", "entry.md:2: date: "},
 		{"not a text", "question: [a, b]\n", "entry.md:2: question: it takes a text"},
-		{"runs is a text", "runs: x7f2\n", "entry.md:2: runs: it takes a list"},
+		{"runs is a text", "runs: x7f2\n", "entry.md:2: runs: it takes a list, as in [one, another]"},
+		{"no such bottleneck", "regime: server cpu\n", `entry.md:2: regime: unknown bottleneck "server cpu"; near: server CPU`},
+		{"a tag of two words", "tags:\n  - good\n  - Not Good\n", `entry.md:4: tags: invalid tag "Not Good"; use lower-case letters, digits and dashes`},
+		{"a tag twice", "tags:\n  - good\n  - fast\n  - good\n", "entry.md:5: tags: good appears twice"},
+		{"changed before it was written", "date: 2026-11-21\nupdated: 2026-11-20\n", "entry.md:3: updated: 2026-11-20 is before the entry's date, 2026-11-21"},
+		{"done, and no finding", "status: done\nfinding:\n", "entry.md:2: a done entry says what came out: finding"},
 		{"a name with a blank", "runs:\n  \"a b\": x7f2\n", `entry.md:3: runs: invalid name "a b"`},
 		{"retracted, and no reason", "status: retracted\n", "entry.md:2: a retracted entry says why: retracted_because"},
 		{"a reason, and not retracted", "retracted_because: it was late\n",
@@ -72,6 +77,7 @@ func TestFrontMatter(t *testing.T) {
 		{"done without a record", "", "a done entry names the runs that it is about: runs"},
 		{"done with a record to come", "runs:\n  later:\n", "entry.md:3: runs: later names no record; an entry that is done has all of them"},
 		{"on nothing", "builds_on: [0009]\n", `entry.md:2: builds_on: unknown entry "0009"; near: 0001-a`},
+		{"corrects nothing", "corrects:\n  - 0009\n", `entry.md:3: corrects: unknown entry "0009"; near: 0001-a`},
 		{"on itself", "builds_on: [0001-a]\n", "entry.md:2: builds_on: an entry cannot name itself"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -101,8 +107,10 @@ func TestFolders(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(dir, "0006-open", entryFile), []byte("---\ntitle: x\n"), 0o644))
 	check(t, os.MkdirAll(filepath.Join(dir, "0007-bare"), 0o755))
 	check(t, os.WriteFile(filepath.Join(dir, "0007-bare", entryFile), []byte("# hello\n"), 0o644))
+	check(t, os.WriteFile(filepath.Join(dir, aboutFile), []byte("---\ntitle: T\ncolour: green\n---\n"), 0o644))
 	got := strings.Join(mistakesOf(t, dir), "\n")
 	for _, want := range []string{
+		`index.md:3: unknown key "colour"; near: title, author, url`,
 		"0001-b: the number 0001 is taken by 0001-a", `0002-a: the name "a" is taken by 0001-a`,
 		"3-c: the folder of an entry has a number of four digits",
 		"0004-C: the folder of an entry has", "0005-empty/entry.md: the entry has no text",
