@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,15 +39,15 @@ type source struct {
 }
 
 // number returns a figure; known is false if the record has none.
-func (s source) number(k kind, v float64, known bool) answer {
+func (s source) number(k *kind, v float64, known bool) answer {
 	return s.between(k, record.Estimate{Mid: v, Low: v, High: v}, known)
 }
 
 // positive returns a figure that is 0 if it was not measured.
-func (s source) positive(k kind, v float64) answer { return s.number(k, v, v > 0) }
+func (s source) positive(k *kind, v float64) answer { return s.number(k, v, v > 0) }
 
 // between returns a figure with its interval.
-func (s source) between(k kind, v record.Estimate, known bool) answer {
+func (s source) between(k *kind, v record.Estimate, known bool) answer {
 	a := s.answer(k.format(v.Mid))
 	a.kind, a.number, a.low, a.high = k, v.Mid, v.Low, v.High
 	switch {
@@ -73,7 +74,7 @@ func pending(of ...*Record) answer {
 }
 
 // unmeasured is the error for a missing figure, with the reason that the run gives, if any.
-func (s source) unmeasured(k kind) error {
+func (s source) unmeasured(k *kind) error {
 	if s.of.Run != nil && k == kindNs {
 		for _, n := range s.of.Run.NotMeasured {
 			if n.What == "process" || n.What == "latency" {
@@ -139,7 +140,7 @@ func runOf(of *Record) figures {
 			bad += float64(e.Count)
 		}
 	}
-	next, server := s.number(kindText, 0, false), s.number(kindNs, 0, false)
+	next, server := s.number(kindCount, 0, false), s.number(kindNs, 0, false)
 	if v.NextBottleneck != nil {
 		next = s.says(prose.Text(v.NextBottleneck.Says))
 	}
@@ -259,47 +260,29 @@ func named[T any](s source, list []T, missing, name string, nameOf func(T) strin
 	return found, fmt.Errorf("%s %q%s", missing, clip(name), nearTo(name, names))
 }
 
-// kind of a value: how it is printed, and what it can be compared with.
-type kind int
+// kind of a number: how it is printed, and what it can be compared with.
+type kind struct{ format func(v float64) string }
 
-const (
-	kindText kind = iota
-	kindCount
-	kindPerS    // per second
-	kindNs      // nanoseconds
-	kindBytes   // bytes
-	kindShare   // 0 to 1, printed in per cent
-	kindChange  // a share with its sign
-	kindTimes   // a ratio
-	kindTwo     // a plain number, two decimals
-	kindBytesPS // bytes per second
+// The kinds.
+var (
+	kindCount   = &kind{count}                                                                 // read-only
+	kindPerS    = &kind{unit.FormatRate}                                                       // read-only; per second
+	kindNs      = &kind{func(v float64) string { return unit.FormatNs(whole(v)) }}             // read-only; nanoseconds
+	kindBytes   = &kind{func(v float64) string { return unit.FormatBytesSI(whole(v)) }}        // read-only
+	kindBytesPS = &kind{func(v float64) string { return unit.FormatBytesSI(whole(v)) + "/s" }} // read-only; bytes per second
+	kindShare   = &kind{unit.Percent}                                                          // read-only; 0 to 1
+	kindChange  = &kind{unit.Change}                                                           // read-only; a share with its sign
+	kindTimes   = &kind{func(v float64) string { return ratio(v) + " times" }}                 // read-only
+	kindTwo     = &kind{func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }}  // read-only; two decimals
 )
 
-// format formats a number of a kind.
-func (k kind) format(v float64) string {
-	whole := int64(math.Round(min(max(v, -1e18), 1e18)))
-	switch k {
-	case kindPerS:
-		return unit.FormatRate(v)
-	case kindNs:
-		return unit.FormatNs(whole)
-	case kindBytes:
-		return unit.FormatBytesSI(whole)
-	case kindBytesPS:
-		return unit.FormatBytesSI(whole) + "/s"
-	case kindShare:
-		return unit.Percent(v)
-	case kindChange:
-		return unit.Change(v)
-	case kindTimes:
-		return ratio(v) + " times"
-	case kindTwo:
-		return fmt.Sprintf("%.2f", v)
-	}
+func whole(v float64) int64 { return int64(math.Round(min(max(v, -1e18), 1e18))) }
+
+func count(v float64) string {
 	if v != math.Trunc(v) {
 		return unit.FormatSI(v)
 	}
-	return unit.FormatCount(whole)
+	return unit.FormatCount(whole(v))
 }
 
 // ratio formats three significant digits, like other figures.

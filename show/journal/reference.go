@@ -27,7 +27,7 @@ type answer struct {
 	Pending, Typed bool
 	From           []*Record
 
-	kind kind
+	kind *kind // nil of a text
 	// number and its interval are in the unit of the kind; low and high are equal if there is no
 	// interval.
 	number, low, high float64
@@ -265,7 +265,7 @@ func (e *Entry) planNamed(name string) (*Record, error) {
 
 // against compares B with A, as a change or as a ratio. The interval, if either has one, spans
 // the extremes: wider than that of a test, and never narrower.
-func against(as kind, a, b answer) (answer, error) {
+func against(as *kind, a, b answer) (answer, error) {
 	out := answer{From: slices.Concat(a.From, b.From)}
 	err := cmp.Or(a.wrong, b.wrong)
 	switch {
@@ -273,7 +273,7 @@ func against(as kind, a, b answer) (answer, error) {
 		return out, err
 	case a.Pending || b.Pending:
 		return pending(out.From...), nil
-	case a.kind == kindText || b.kind == kindText:
+	case a.kind == nil || b.kind == nil:
 		return out, errors.New("only numbers can be compared")
 	case a.kind != b.kind:
 		return out, fmt.Errorf("%s and %s are not of one kind", a.text(), b.text())
