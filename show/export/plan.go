@@ -114,8 +114,8 @@ func planEffects(f *record.Factorial) [][]string {
 		"confidence", "decision", "within", "more_blocks"}}
 	for i := range f.Effects {
 		x := &f.Effects[i]
-		line := []string{x.Metric, text.Harmless(x.Factor), level(x.Factor, x.Level), level(x.Factor, 0), text.Harmless(x.With), "", "", strconv.Itoa(x.Pairs),
-			strconv.Itoa(x.Blocks), "", "", "", "", x.Decision, decimal(x.Within), ""}
+		line := []string{x.Metric, text.Harmless(x.Factor), level(x.Factor, x.Level), level(x.Factor, 0), text.Harmless(x.With), "", "",
+			strconv.Itoa(x.Pairs), strconv.Itoa(x.Blocks), "", "", "", "", x.Decision, decimal(x.Within), ""}
 		if x.With != "" {
 			line[5], line[6] = level(x.With, x.WithLevel), level(x.With, 0)
 		}

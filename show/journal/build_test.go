@@ -156,7 +156,7 @@ func TestOwnJournal(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %s: %v", e.Name, text, err)
 			}
-			if a.Pending != (len(a.From) > 0 && a.From[0].Pending()) || a.text() == "" && len(a.blocks) == 0 && a.html == "" {
+			if a.Pending != (len(a.From) > 0 && a.From[0].Pending()) || a.full() == "" && len(a.blocks) == 0 && a.html == "" {
 				t.Errorf("%s: %s comes to nothing", e.Name, text)
 			}
 			walked++

@@ -135,7 +135,7 @@ func (c *condition) same(figure func(r *chart.Run) float64) bool {
 
 // Figures of a run, for the functions above; NaN is unknown.
 
-func seconds(r *chart.Run) float64       { return r.ElapsedS }
+func elapsed(r *chart.Run) float64       { return r.ElapsedS }
 func answers(r *chart.Run) float64       { return float64(r.Latency.Response.Count) }
 func waited(r *chart.Run) float64        { return r.Latency.Response.MeanNs * answers(r) }
 func bytesIn(r *chart.Run) float64       { return float64(r.Bytes.Read) }

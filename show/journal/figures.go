@@ -39,15 +39,15 @@ type source struct {
 }
 
 // number returns a figure; known is false if the record has none.
-func (s source) number(k *kind, v float64, known bool) answer {
+func (s source) number(k *form, v float64, known bool) answer {
 	return s.between(k, record.Estimate{Mid: v, Low: v, High: v}, known)
 }
 
 // positive returns a figure that is 0 if it was not measured.
-func (s source) positive(k *kind, v float64) answer { return s.number(k, v, v > 0) }
+func (s source) positive(k *form, v float64) answer { return s.number(k, v, v > 0) }
 
 // between returns a figure with its interval.
-func (s source) between(k *kind, v record.Estimate, known bool) answer {
+func (s source) between(k *form, v record.Estimate, known bool) answer {
 	a := s.answer(k.format(v.Mid))
 	a.kind, a.number, a.low, a.high = k, v.Mid, v.Low, v.High
 	switch {
@@ -74,7 +74,7 @@ func pending(of ...*Record) answer {
 }
 
 // unmeasured is the error for a missing figure, with the reason that the run gives, if any.
-func (s source) unmeasured(k *kind) error {
+func (s source) unmeasured(k *form) error {
 	if s.of.Run != nil && k == kindNs {
 		for _, n := range s.of.Run.NotMeasured {
 			if n.What == "process" || n.What == "latency" {
@@ -260,29 +260,29 @@ func named[T any](s source, list []T, missing, name string, nameOf func(T) strin
 	return found, fmt.Errorf("%s %q%s", missing, clip(name), nearTo(name, names))
 }
 
-// kind of a number: how it is printed, and what it can be compared with.
-type kind struct{ format func(v float64) string }
+// form of a number, by its kind: how it is printed, and what it can be compared with.
+type form struct{ format func(v float64) string }
 
 // The kinds.
 var (
-	kindCount   = &kind{count}                                                                 // read-only
-	kindPerS    = &kind{unit.FormatRate}                                                       // read-only; per second
-	kindNs      = &kind{func(v float64) string { return unit.FormatNs(whole(v)) }}             // read-only; nanoseconds
-	kindBytes   = &kind{func(v float64) string { return unit.FormatBytesSI(whole(v)) }}        // read-only
-	kindBytesPS = &kind{func(v float64) string { return unit.FormatBytesSI(whole(v)) + "/s" }} // read-only; bytes per second
-	kindShare   = &kind{unit.Percent}                                                          // read-only; 0 to 1
-	kindChange  = &kind{unit.Change}                                                           // read-only; a share with its sign
-	kindTimes   = &kind{func(v float64) string { return ratio(v) + " times" }}                 // read-only
-	kindTwo     = &kind{func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }}  // read-only; two decimals
+	kindCount   = &form{formatCount}                                                             // read-only
+	kindPerS    = &form{unit.FormatRate}                                                         // read-only; per second
+	kindNs      = &form{func(v float64) string { return unit.FormatNs(integer(v)) }}             // read-only; nanoseconds
+	kindBytes   = &form{func(v float64) string { return unit.FormatBytesSI(integer(v)) }}        // read-only
+	kindBytesPS = &form{func(v float64) string { return unit.FormatBytesSI(integer(v)) + "/s" }} // read-only; bytes per second
+	kindShare   = &form{unit.Percent}                                                            // read-only; 0 to 1
+	kindChange  = &form{unit.Change}                                                             // read-only; a share with its sign
+	kindTimes   = &form{func(v float64) string { return ratio(v) + " times" }}                   // read-only
+	kindTwo     = &form{func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }}    // read-only; two decimals
 )
 
-func whole(v float64) int64 { return int64(math.Round(min(max(v, -1e18), 1e18))) }
+func integer(v float64) int64 { return int64(math.Round(min(max(v, -1e18), 1e18))) }
 
-func count(v float64) string {
+func formatCount(v float64) string {
 	if v != math.Trunc(v) {
 		return unit.FormatSI(v)
 	}
-	return unit.FormatCount(whole(v))
+	return unit.FormatCount(integer(v))
 }
 
 // ratio formats three significant digits, like other figures.

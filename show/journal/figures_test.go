@@ -56,8 +56,8 @@ func TestFactorialFigures(t *testing.T) {
 		`times (cell "gzip" "plain").Rate (cell "gzip" "gzip").Rate`: "2.00 times",
 	} {
 		a, err := e.answer(reference)
-		if err != nil || !strings.HasPrefix(a.text(), want) {
-			t.Errorf("{{%s}}: %q, %v; want %s", reference, a.text(), err, want)
+		if err != nil || !strings.HasPrefix(a.full(), want) {
+			t.Errorf("{{%s}}: %q, %v; want %s", reference, a.full(), err, want)
 		}
 	}
 	for reference, want := range map[string]string{
@@ -105,8 +105,8 @@ func TestReportedFigures(t *testing.T) {
 		`times (reported "records/wrk.txt").P50 (reported "records/wrk.txt").P99`: "2.14",
 	} {
 		a, err := e.answer(inside)
-		if err != nil || !strings.Contains(a.text(), want) {
-			t.Errorf("%s: %q, %v; want %q", inside, a.text(), err, want)
+		if err != nil || !strings.Contains(a.full(), want) {
+			t.Errorf("%s: %q, %v; want %q", inside, a.full(), err, want)
 		}
 	}
 	for inside, want := range map[string]string{

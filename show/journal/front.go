@@ -93,8 +93,8 @@ func (n *mentions) UnmarshalYAML(of ast.Node) error {
 	return nil
 }
 
-// Line returns the line of a key in the file; 1 if the key is absent.
-func (f *Front) Line(key string) int { return lineOf(f.text, key, "") }
+// keyLine returns the line of a key in the file; 1 if the key is absent.
+func (f *Front) keyLine(key string) int { return lineOf(f.text, key, "") }
 
 // lineOf returns the line of a front matter from a key on that contains a text; the key's own line if the
 // text spans several lines, 1 if the key is absent.
@@ -209,7 +209,7 @@ func parseFront(file string, front []byte, wrong *Mistakes) Front {
 		&f.Next, &f.Regime, &f.RetractedBecause} {
 		*value = text.Line(*value)
 	}
-	f.check(func(key, format string, args ...any) { wrong.add(file, f.Line(key), format, args...) })
+	f.check(func(key, format string, args ...any) { wrong.add(file, f.keyLine(key), format, args...) })
 	f.checkTags(file, wrong)
 	return f
 }

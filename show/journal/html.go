@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"ceiling/internal/unit"
@@ -18,7 +19,7 @@ import (
 )
 
 //go:embed page.html feed.xml
-var files embed.FS
+var pageFiles embed.FS
 
 //go:embed journal.css
 var ownStyle string // read-only
@@ -29,8 +30,17 @@ var indexScript template.JS // read-only
 // layouts are the page templates: html/template escapes everything from a record or an entry,
 // except what goldmark has rendered.
 var layouts = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"day": day, "bytes": unit.FormatBytesSI}).ParseFS(files, "page.html"))
+	return template.Must(template.New("").Funcs(template.FuncMap{"day": day, "bytes": unit.FormatBytesSI}).ParseFS(pageFiles, "page.html"))
 }) // read-only
+
+// day formats a date in words.
+func day(date string) string {
+	t, err := time.Parse(time.DateOnly, date)
+	if err != nil {
+		return date // Read validated the date
+	}
+	return t.Format("2 January 2006")
+}
 
 // execute runs one template.
 func execute(name string, data any) (template.HTML, error) {
@@ -139,8 +149,8 @@ func (w *written) blockHTML(r *referenceNode) template.HTML {
 		return ""
 	}
 	for i, b := range a.blocks {
-		w.figures++
-		a.blocks[i] = anchored(b, fmt.Sprintf("figure-%d", w.figures))
+		w.numbered++
+		a.blocks[i] = anchored(b, fmt.Sprintf("figure-%d", w.numbered))
 	}
 	inside, err := page.Blocks(a.blocks...)
 	html, failed := execute("taken", struct {
@@ -192,11 +202,10 @@ func afterFirst(text string) (first, rest string) {
 }
 
 // hero is the figure that represents an entry in the index: it is printed large, its interval small after
-// it, and Says is what it counts.
+// it, and Says is what it counts; Page is the page of its record.
 type hero struct {
-	answer
-	Says    string
-	Picture template.HTML
+	Figure, Interval, Says, Page string
+	Picture                      template.HTML
 }
 
 // spell goes through a front matter text, by plain parts and references.
@@ -204,7 +213,7 @@ func (w *written) spell(key, text string, plain func(text string), refer func(r 
 	for text != "" {
 		before, _, found := strings.Cut(text, "{{")
 		if before != "" {
-			w.lint(w.Line(key), before)
+			w.lint(w.keyLine(key), before)
 			plain(before)
 		}
 		if text = text[len(before):]; !found {
@@ -234,7 +243,7 @@ func (w *written) sentence(key, text string) sentence {
 		}
 	}, func(r *referenceNode) {
 		*to += w.inlineHTML(r)
-		out.Text += r.answer.text()
+		out.Text += r.answer.full()
 	})
 	out.HTML = out.First + out.Rest
 	out.Text = page.Text(out.Text)
@@ -259,11 +268,11 @@ func (w *written) heroOf(text string) *hero {
 			out.Picture += w.heroPicture(r, a)
 		default:
 			numbers++
-			out.answer = a
+			out.Figure, out.Interval, out.Page = a.Figure, a.Interval, a.Page()
 		}
 	})
 	if numbers != 1 && len(w.wrong) == 0 {
-		w.wrong.add(w.File, w.Line("hero"), `hero: it takes one figure and what that counts, as in {{(run "NAME").Rate}} on /read`)
+		w.wrong.add(w.File, w.keyLine("hero"), `hero: it takes one figure and what that counts, as in {{(run "NAME").Rate}} on /read`)
 	}
 	out.Says = page.Text(strings.Join(strings.Fields(out.Says), " "))
 	return out

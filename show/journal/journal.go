@@ -104,8 +104,8 @@ func Read(dir string, store record.Store) (*Journal, error) {
 	})
 	j.checkNames(&wrong)
 	for _, e := range j.Entries {
-		e.On = j.named(e, "builds_on", e.BuildsOn, &wrong)
-		e.corrects = j.named(e, "corrects", e.Corrects, &wrong)
+		e.On = j.entriesNamed(e, "builds_on", e.BuildsOn, &wrong)
+		e.corrects = j.entriesNamed(e, "corrects", e.Corrects, &wrong)
 		for _, other := range e.On {
 			other.By = append(other.By, e)
 		}
@@ -263,8 +263,8 @@ func unknownEntry(name string, names []string) error {
 	return fmt.Errorf("unknown entry %q%s", name, nearTo(filepath.Base(filepath.Clean(name)), names))
 }
 
-// named returns the entries that one names under a key, in the journal's order.
-func (j *Journal) named(e *Entry, key string, list mentions, wrong *Mistakes) []*Entry {
+// entriesNamed returns the entries that one names under a key, in the journal's order.
+func (j *Journal) entriesNamed(e *Entry, key string, list mentions, wrong *Mistakes) []*Entry {
 	var found []*Entry
 	for _, n := range list {
 		other, err := j.find(n.Text)
@@ -287,7 +287,7 @@ func (e *Entry) checkGrounds(wrong *Mistakes) {
 		from := chains[0][len(chains[0])-1]
 		for _, ground := range from.On {
 			if ground == e {
-				wrong.add(e.File, e.Line("builds_on"), "builds_on: %s builds on this entry in turn", from.Name)
+				wrong.add(e.File, e.keyLine("builds_on"), "builds_on: %s builds on this entry in turn", from.Name)
 			}
 			if seen[ground] {
 				continue

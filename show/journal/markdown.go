@@ -41,7 +41,7 @@ func (n *referenceNode) Dump(source []byte, level int) {
 
 // reference resolves the {{…}} that a text begins with. Its end is on the same line, if where says so.
 func (e *Entry) reference(text, where string) (n *referenceNode, length int) {
-	inside, length, closed := between(text)
+	inside, length, closed := enclosed(text)
 	if !closed {
 		text = strings.TrimSpace(text)
 		return &referenceNode{source: text, wrong: fmt.Errorf("%s is not closed by }}%s", clip(text), where)}, length
@@ -67,16 +67,16 @@ func (p referenceParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) 
 	return n
 }
 
-// between returns the text between a leading {{ and its }}, ignoring any }} inside quotes.
-func between(line string) (inside string, length int, closed bool) {
-	quoted := false
+// enclosed returns the text between a leading {{ and its }}, ignoring any }} inside quotes.
+func enclosed(line string) (inside string, length int, closed bool) {
+	inQuotes := false
 	for i := 2; i < len(line); i++ {
 		switch {
-		case line[i] == '\\' && quoted:
+		case line[i] == '\\' && inQuotes:
 			i++
 		case line[i] == '"':
-			quoted = !quoted
-		case !quoted && strings.HasPrefix(line[i:], "}}"):
+			inQuotes = !inQuotes
+		case !inQuotes && strings.HasPrefix(line[i:], "}}"):
 			return line[2:i], i + 2, true
 		}
 	}
@@ -113,7 +113,7 @@ type written struct {
 	files    map[string][]byte // by path in the site
 	warnings Mistakes
 	wrong    Mistakes
-	figures  int
+	numbered int // figures that have an anchor
 
 	Finding, WhatNext sentence
 	Hero              *hero

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	texttemplate "text/template"
-	"time"
 
 	"ceiling/internal/text"
 	"ceiling/internal/unit"
@@ -60,7 +59,7 @@ func Build(j *Journal) (*Site, error) {
 	return s, nil
 }
 
-func (s *Site) pages(j *Journal, entries []*written, premise template.HTML, used []*Record) error {
+func (s *Site) pages(j *Journal, entries []*written, premise template.HTML, used []*use) error {
 	var err error
 	if s.Files[IndexPage], err = j.index(entries, premise); err != nil {
 		return err
@@ -73,9 +72,9 @@ func (s *Site) pages(j *Journal, entries []*written, premise template.HTML, used
 			return fmt.Errorf("%s: %w", w.File, err)
 		}
 	}
-	for _, r := range used {
-		if err := s.record(r); err != nil {
-			return fmt.Errorf("%s: %w", r.File, err)
+	for _, u := range used {
+		if err := s.record(u); err != nil {
+			return fmt.Errorf("%s: %w", u.File, err)
 		}
 	}
 	return nil
@@ -129,7 +128,7 @@ func (j *Journal) feed(entries []*written) ([]byte, error) {
 		err := xml.EscapeText(&b, []byte(page.Text(says)))
 		return b.String(), err
 	}
-	t, err := texttemplate.New(FeedPage).Funcs(texttemplate.FuncMap{"xml": escaped, "id": j.feedID}).ParseFS(files, FeedPage)
+	t, err := texttemplate.New(FeedPage).Funcs(texttemplate.FuncMap{"xml": escaped, "id": j.feedID}).ParseFS(pageFiles, FeedPage)
 	if err != nil {
 		return nil, err
 	}
@@ -207,15 +206,6 @@ func (e *Entry) Notices() []notice {
 	return list
 }
 
-// day formats a date in words.
-func day(date string) string {
-	t, err := time.Parse(time.DateOnly, date)
-	if err != nil {
-		return date // Read validated the date
-	}
-	return t.Format("2 January 2006")
-}
-
 // label is a search term of entries: a status, a regime or a tag.
 type label struct {
 	// Kind is "status", "regime" or "tag"; Name is the displayed text.
@@ -224,13 +214,13 @@ type label struct {
 	Entries int
 }
 
-// ID is the anchor of a label, and the class of its entries: "tag-pipelining".
-func (l label) ID() string {
+// Anchor is the anchor of a label, and the class of its entries: "tag-pipelining".
+func (l label) Anchor() string {
 	return l.Kind + "-" + strings.ReplaceAll(strings.ToLower(l.Name), " ", "-")
 }
 
-// Is returns a label as the status that it is.
-func (l label) Is() Status { return Status(l.Name) }
+// State returns a label as the status that it is.
+func (l label) State() Status { return Status(l.Name) }
 
 // Labels returns an entry's labels: its regime, then its tags.
 func (e *Entry) Labels() []label {
@@ -246,14 +236,14 @@ func (e *Entry) Labels() []label {
 
 type labels []label
 
-// labels returns all statuses, then by ID the regimes and the tags in use, each with its entries.
+// labels returns all statuses, then by anchor the regimes and the tags in use, each with its entries.
 func (j *Journal) labels() labels {
 	var statuses, found labels
 	for _, s := range Statuses() {
 		statuses = append(statuses, label{Kind: "status", Name: string(s)})
 	}
 	count := func(list *labels, l label) {
-		i := slices.IndexFunc(*list, func(o label) bool { return o.ID() == l.ID() })
+		i := slices.IndexFunc(*list, func(o label) bool { return o.Anchor() == l.Anchor() })
 		if i < 0 {
 			*list, i = append(*list, l), len(*list)
 		}
@@ -265,12 +255,12 @@ func (j *Journal) labels() labels {
 			count(&found, l)
 		}
 	}
-	slices.SortFunc(found, func(a, b label) int { return strings.Compare(a.ID(), b.ID()) })
+	slices.SortFunc(found, func(a, b label) int { return strings.Compare(a.Anchor(), b.Anchor()) })
 	return append(statuses, found...)
 }
 
-// Of returns the labels of a kind.
-func (list labels) Of(kind string) labels {
+// Only returns the labels of a kind.
+func (list labels) Only(kind string) labels {
 	return slices.DeleteFunc(slices.Clone(list), func(l label) bool { return l.Kind != kind })
 }
 
@@ -279,33 +269,39 @@ func (list labels) Of(kind string) labels {
 func (list labels) style() template.CSS {
 	var b strings.Builder
 	for _, l := range list {
-		id := strings.ReplaceAll(l.ID(), ".", `\.`)
+		id := strings.ReplaceAll(l.Anchor(), ".", `\.`)
 		fmt.Fprintf(&b, "#%s:target~.entries>li:not(.%s){display:none}\n#%s:target~.find a[href=\"#%s\"]{color:var(--paper);background:var(--ink)}\n",
-			id, id, id, l.ID())
+			id, id, id, l.Anchor())
 	}
 	return template.CSS(b.String())
 }
 
+// use is a record and the entries that refer to it.
+type use struct {
+	*Record
+	Entries []*Entry
+}
+
 // used returns every record once. Different records with the same ID are mistakes: they would share
 // a page.
-func (j *Journal) used() ([]*Record, Mistakes) {
-	var list []*Record
+func (j *Journal) used() ([]*use, Mistakes) {
+	var list []*use
 	var wrong Mistakes
-	by := map[string]*Record{}
+	by := map[string]*use{}
 	for _, e := range j.Entries {
 		for _, r := range e.Records {
-			first := by[r.ID]
+			u := by[r.ID]
 			switch {
 			case r.Pending():
 				continue
-			case first == nil:
-				first = r
-				by[r.ID], list = r, append(list, r)
-			case !r.same(first):
-				wrong.add(e.File, r.Line, "runs: %s is another record than that in %s", r.ID, first.File)
+			case u == nil:
+				u = &use{Record: r}
+				by[r.ID], list = u, append(list, u)
+			case !r.same(u.Record):
+				wrong.add(e.File, r.Line, "runs: %s is another record than that in %s", r.ID, u.File)
 			}
-			if !slices.Contains(first.Entries, e) {
-				first.Entries = append(first.Entries, e)
+			if !slices.Contains(u.Entries, e) {
+				u.Entries = append(u.Entries, e)
 			}
 		}
 	}
@@ -313,7 +309,8 @@ func (j *Journal) used() ([]*Record, Mistakes) {
 }
 
 // record adds the page of a run, or of a plan and its runs.
-func (s *Site) record(r *Record) error {
+func (s *Site) record(u *use) error {
+	r := u.Record
 	d, err := documentOf([]*Record{r})
 	if err != nil {
 		return err
@@ -328,7 +325,7 @@ func (s *Site) record(r *Record) error {
 	}
 	var runs []runLink
 	if r.Plan != nil {
-		if runs, err = s.planned(r); err != nil {
+		if runs, err = s.planned(u); err != nil {
 			return err
 		}
 	}
@@ -339,10 +336,10 @@ func (s *Site) record(r *Record) error {
 	}
 	html, err := layout{Title: d.Title, Heading: d.Subtitle, Lead: d.Lead, Up: "../", Footer: d.Footer, Trail: append(above, trail{r.ID, ""}),
 		Kind: "article"}.whole("record", struct {
-		*Record
+		*use
 		Sections template.HTML
 		Runs     []runLink
-	}{r, sections, runs})
+	}{u, sections, runs})
 	if err != nil {
 		return err
 	}
@@ -357,7 +354,7 @@ func (s *Site) record(r *Record) error {
 type runLink struct{ Name, To, Says string }
 
 // planned adds a page for each run of a plan that the journal has.
-func (s *Site) planned(of *Record) ([]runLink, error) {
+func (s *Site) planned(of *use) ([]runLink, error) {
 	var list []runLink
 	for i := range of.Plan.Runs {
 		m := &of.Plan.Runs[i]
@@ -369,13 +366,12 @@ func (s *Site) planned(of *Record) ([]runLink, error) {
 			return nil, err
 		}
 		r := *opened
-		r.Entries = of.Entries
 		for _, l := range of.LeftOut {
 			if l.What == series {
 				r.LeftOut = append(r.LeftOut, record.Omission{What: series, Bytes: l.Bytes / int64(max(len(of.Plan.Records()), 1)), Why: l.Why})
 			}
 		}
-		if err := s.record(&r); err != nil {
+		if err := s.record(&use{&r, of.Entries}); err != nil {
 			return nil, err
 		}
 		list = append(list, runLink{Name: fmt.Sprintf("Run %d", m.Number), To: r.ID + ".html",
@@ -384,17 +380,17 @@ func (s *Site) planned(of *Record) ([]runLink, error) {
 	return list, nil
 }
 
-// row is a record in an entry page's list.
-type row struct{ Kind, When, Says string }
+// described is a record in an entry page's list.
+type described struct{ Kind, When, Says string }
 
 // Row describes a record in one line.
-func (r *Record) Row() row {
+func (r *Record) Row() described {
 	const minute = "2 January 2006, 15:04 UTC"
 	switch {
 	case r.Pending():
-		return row{Says: "not measured yet"}
+		return described{Says: "not measured yet"}
 	case r.Plan != nil:
-		return row{fmt.Sprintf("%s of %d runs", cmp.Or(r.Plan.Experiment.Noun(), "sweep"), len(r.Plan.Runs)), r.Plan.Created.UTC().Format(minute),
+		return described{fmt.Sprintf("%s of %d runs", cmp.Or(r.Plan.Experiment.Noun(), "sweep"), len(r.Plan.Runs)), r.Plan.Created.UTC().Format(minute),
 			page.Shown(prose.Text(r.Plan.Says()))}
 	}
 	v := &r.Run.Verdict
@@ -402,5 +398,5 @@ func (r *Record) Row() row {
 	if v.Outcome == record.Invalid {
 		says = "invalid: " + prose.Sentence(v.Because)
 	}
-	return row{"run", r.Run.Started.UTC().Format(minute), page.Shown(says)}
+	return described{"run", r.Run.Started.UTC().Format(minute), page.Shown(says)}
 }

@@ -264,7 +264,7 @@ func (e *Entry) reported(file string) (figures, error) {
 	if err != nil {
 		return figures{}, fmt.Errorf("%s: %w", clip(file), err)
 	}
-	number := func(k *kind, v float64, known bool) answer {
+	number := func(k *form, v float64, known bool) answer {
 		if !known {
 			return answer{wrong: fmt.Errorf("%s does not report it", r.Tool)}
 		}

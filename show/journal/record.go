@@ -30,8 +30,6 @@ type Record struct {
 	Plan *record.Plan
 	// LeftOut lists what the journal's copy lacks.
 	LeftOut []record.Omission
-	// Entries refer to it; of several records with one ID, the first has them all.
-	Entries []*Entry
 
 	of     *Record            // for a run of a plan: the plan
 	opened map[string]*Record // for a plan: its runs that references use, by ID
@@ -81,7 +79,7 @@ func (e *Entry) openRecords(j *Journal, store record.Store, wrong *Mistakes) {
 	}
 	typed := bytes.Contains(e.body, []byte("{{typed ")) // figures of others, which have no record
 	if len(e.Runs) == 0 && !typed && e.Status == Done {
-		wrong.add(e.File, e.Line("status"), "a done entry names the runs that it is about: runs")
+		wrong.add(e.File, e.keyLine("status"), "a done entry names the runs that it is about: runs")
 	}
 	if e.Regime != "" && e.Status == Done {
 		e.checkRegime(wrong)
@@ -106,7 +104,7 @@ func (e *Entry) checkRegime(wrong *Mistakes) {
 		}
 	}
 	if most != e.Regime {
-		wrong.add(e.File, e.Line("regime"), "regime: most runs of this entry name %q (%d of %d)", most, counts[most], all)
+		wrong.add(e.File, e.keyLine("regime"), "regime: most runs of this entry name %q (%d of %d)", most, counts[most], all)
 	}
 }
 

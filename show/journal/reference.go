@@ -27,7 +27,7 @@ type answer struct {
 	Pending, Typed bool
 	From           []*Record
 
-	kind *kind // nil of a text
+	kind *form // nil of a text
 	// number and its interval are in the unit of the kind; low and high are equal if there is no
 	// interval.
 	number, low, high float64
@@ -38,7 +38,7 @@ type answer struct {
 	wrong             error // why the record has no such figure
 }
 
-func (a answer) text() string { return strings.TrimSpace(a.Figure + " " + a.Interval) }
+func (a answer) full() string { return strings.TrimSpace(a.Figure + " " + a.Interval) }
 
 // CSV is the path of the points that its blocks show, "" if they show none.
 func (a answer) CSV() string {
@@ -134,12 +134,12 @@ func evaluate(inside string, functions map[string]function) (any, error) {
 	if !ok || len(tree.Root.Nodes) > 1 {
 		return nil, errNoFigure
 	}
-	return value(action.Pipe, functions)
+	return operand(action.Pipe, functions)
 }
 
-// value evaluates a part of a pipeline: a literal, a function, a figure by its name, or commands of which
+// operand evaluates a part of a pipeline: a literal, a function, a figure by its name, or commands of which
 // each has the result of the one before it as its last argument.
-func value(n parse.Node, functions map[string]function) (result any, err error) {
+func operand(n parse.Node, functions map[string]function) (result any, err error) {
 	switch n := n.(type) {
 	case *parse.StringNode:
 		return n.Text, nil
@@ -151,7 +151,7 @@ func value(n parse.Node, functions map[string]function) (result any, err error) 
 		}
 		return nil, fmt.Errorf("unknown {{%s}}%s", clip(n.Ident), nearTo(n.Ident, slices.Sorted(maps.Keys(functions))))
 	case *parse.ChainNode:
-		result, err = value(n.Node, functions)
+		result, err = operand(n.Node, functions)
 		for _, name := range n.Field {
 			if err == nil {
 				result, err = ask(result, name)
@@ -159,10 +159,10 @@ func value(n parse.Node, functions map[string]function) (result any, err error) 
 		}
 		return result, err
 	case *parse.PipeNode:
-		for i, command := range n.Cmds {
+		for i, one := range n.Cmds {
 			var list []any // the function and its arguments
-			for k, part := range command.Args {
-				v, err := value(part, functions)
+			for k, part := range one.Args {
+				v, err := operand(part, functions)
 				if err == nil && k > 0 {
 					v, err = call(part.String(), v)
 				}
@@ -174,7 +174,7 @@ func value(n parse.Node, functions map[string]function) (result any, err error) 
 			if i > 0 {
 				list = append(list, result)
 			}
-			if result, err = call(command.Args[0].String(), list[0], list[1:]...); err != nil {
+			if result, err = call(one.Args[0].String(), list[0], list[1:]...); err != nil {
 				return nil, err
 			}
 		}
@@ -265,7 +265,7 @@ func (e *Entry) planNamed(name string) (*Record, error) {
 
 // against compares B with A, as a change or as a ratio. The interval, if either has one, spans
 // the extremes: wider than that of a test, and never narrower.
-func against(as *kind, a, b answer) (answer, error) {
+func against(as *form, a, b answer) (answer, error) {
 	out := answer{From: slices.Concat(a.From, b.From)}
 	err := cmp.Or(a.wrong, b.wrong)
 	switch {
@@ -276,9 +276,9 @@ func against(as *kind, a, b answer) (answer, error) {
 	case a.kind == nil || b.kind == nil:
 		return out, errors.New("only numbers can be compared")
 	case a.kind != b.kind:
-		return out, fmt.Errorf("%s and %s are not of one kind", a.text(), b.text())
+		return out, fmt.Errorf("%s and %s are not of one kind", a.full(), b.full())
 	case !(a.number > 0) || !(a.low > 0):
-		return out, fmt.Errorf("nothing can be compared with %s", a.text())
+		return out, fmt.Errorf("nothing can be compared with %s", a.full())
 	}
 	if len(a.From) == 0 || len(b.From) == 0 {
 		out.warning = "one of them is another tool's report, which does not say under what conditions"

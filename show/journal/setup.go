@@ -181,8 +181,8 @@ func (s *setup) add(c command) {
 	}
 }
 
-// Table returns the machines.
-func (s *setup) Table() (template.HTML, error) {
+// Machines returns the machines as a table.
+func (s *setup) Machines() (template.HTML, error) {
 	t := page.Table{Caption: "Machines"}
 	for _, name := range []string{"role", "machine", "cores", "memory", "link"} {
 		t.Columns = append(t.Columns, page.Column{Name: name})
