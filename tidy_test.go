@@ -117,7 +117,7 @@ func mayImport() map[string][]string {
 		"verdict/forecast":  {"internal/unit", "record"},
 		"verdict":           {"experiment/spec", "internal/exit", "internal/hist", "internal/secret", "internal/text", "internal/stat", "record"},
 		"show/chart":        {"internal/hist", "internal/unit", "record"},
-		"show/export":       {"internal/hist", "internal/profiles", "internal/secret", "internal/text", "record", "verdict/prose"},
+		"show/export":       {"internal/hist", "internal/profiles", "internal/secret", "record", "verdict/prose"},
 		"show/face":         {"internal/hist", "record"},
 		"show/importer":     {"experiment/spec", "internal/lazy", "internal/unit", "show/face"},
 		"show/journal": {"internal/text", "experiment/plan", "internal/durable", "internal/lazy", "internal/rebind", "internal/unit", "record", "show/chart",

@@ -42,14 +42,6 @@ func Quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// Harmless keeps a spreadsheet from executing a text, such as the name of a process, as a formula.
-func Harmless(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		return "'" + s
-	}
-	return s
-}
-
 // Distance is Levenshtein's edit distance of two names, over at most 64 letters.
 func Distance(a, b string) int {
 	const most = 64

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"ceiling/internal/text"
 	"ceiling/record"
 )
 
@@ -279,5 +278,13 @@ func cell(v reflect.Value) string {
 		}
 		return strings.Join(parts, " ")
 	}
-	return text.Harmless(v.String())
+	return harmless(v.String())
+}
+
+// harmless keeps a spreadsheet from executing the name of a process or an interface.
+func harmless(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
 }

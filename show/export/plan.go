@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"ceiling/internal/secret"
-	"ceiling/internal/text"
 	"ceiling/record"
 )
 
@@ -54,7 +53,7 @@ func planRuns(p *record.Plan) [][]string {
 	e, _ := p.Experiment.Concealed(secret.Plain())
 	head := []string{"number", "run", "block", "side", "noise", "warmup_run", "repeat"}
 	for i := range e.Factorial.Factors {
-		head = append(head, text.Harmless(e.Factorial.Factors[i].Name))
+		head = append(head, harmless(e.Factorial.Factors[i].Name))
 	}
 	head = append(head, "server", "requests", "connections", "pipelining", "threads", "target_per_s", "outcome", "bottleneck", "elapsed_s", "completed",
 		"failed", "bad_share", "completed_per_s", "read_bytes_per_s", "in_flight", "p50_ns", "p75_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "max_ns",
@@ -70,13 +69,13 @@ func planRuns(p *record.Plan) [][]string {
 			if n < len(m.Cell) && m.Cell[n] >= 0 && m.Cell[n] < len(e.Factorial.Factors[n].Levels) {
 				level = e.Factorial.Factors[n].Label(m.Cell[n])
 			}
-			line = append(line, text.Harmless(level))
+			line = append(line, harmless(level))
 		}
 		server, requests := strconv.Itoa(m.Server), strconv.Itoa(m.Mix)
 		if m.Server >= 0 && m.Server < len(e.Servers) && m.Mix >= 0 && m.Mix < len(e.Requests) {
 			server, requests = e.Servers[m.Server].Label(), e.Requests[m.Mix].Label()
 		}
-		line = append(line, text.Harmless(server), text.Harmless(requests), strconv.Itoa(m.Connections), strconv.Itoa(m.Pipelining),
+		line = append(line, harmless(server), harmless(requests), strconv.Itoa(m.Connections), strconv.Itoa(m.Pipelining),
 			decimal(float64(m.Threads)), decimal(m.TargetPerS), string(m.Outcome), string(m.Bottleneck), decimal(m.ElapsedS),
 			strconv.FormatUint(m.Completed, 10), strconv.FormatUint(m.Failed, 10), strconv.FormatFloat(m.BadShare, 'f', -1, 64),
 			decimal(m.CompletedPerS), decimal(m.ReadBytesPerS), decimal(record.MeanInFlight(m)))
@@ -105,7 +104,7 @@ func planEffects(f *record.Factorial) [][]string {
 	level := func(factor string, at int) string {
 		for i := range f.Factors {
 			if f.Factors[i].Name == factor && at >= 0 && at < len(f.Factors[i].Levels) {
-				return text.Harmless(f.Factors[i].Levels[at])
+				return harmless(f.Factors[i].Levels[at])
 			}
 		}
 		return ""
@@ -114,8 +113,8 @@ func planEffects(f *record.Factorial) [][]string {
 		"confidence", "decision", "within", "more_blocks"}}
 	for i := range f.Effects {
 		x := &f.Effects[i]
-		line := []string{x.Metric, text.Harmless(x.Factor), level(x.Factor, x.Level), level(x.Factor, 0), text.Harmless(x.With), "", "",
-			strconv.Itoa(x.Pairs), strconv.Itoa(x.Blocks), "", "", "", "", x.Decision, decimal(x.Within), ""}
+		line := []string{x.Metric, harmless(x.Factor), level(x.Factor, x.Level), level(x.Factor, 0), harmless(x.With), "", "", strconv.Itoa(x.Pairs),
+			strconv.Itoa(x.Blocks), "", "", "", "", x.Decision, decimal(x.Within), ""}
 		if x.With != "" {
 			line[5], line[6] = level(x.With, x.WithLevel), level(x.With, 0)
 		}

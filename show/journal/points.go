@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"ceiling/internal/text"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
@@ -184,7 +183,10 @@ func (p *pointOf) fields() []string {
 		fmt.Sprint(at.Pipelining), plain(at.TargetPerS, at.TargetPerS > 0), fmt.Sprint(at.Runs), fmt.Sprint(at.Invalid),
 		string(at.Outcome), string(at.Bottleneck)}
 	for i, cell := range row {
-		row[i] = text.Harmless(page.Shown(cell))
+		if cell = page.Shown(cell); cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+			cell = "'" + cell
+		}
+		row[i] = cell
 	}
 	for _, f := range pointFigures() {
 		s := f.of(p)
