@@ -247,7 +247,7 @@ func little(of any) (answer, error) {
 		out := arithmetic{Law: "Little's law", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatNsFloat(w / n), "mean response time"},
 			{"=", unit.FormatSI(got), "requests in flight"}}, Says: "An open loop has no fixed number of requests to hold this against."}
 		if want := slots(c.runs[0]); !math.IsNaN(want) {
-			if !c.same(slots) {
+			if c.over(slots).deviation > 0 {
 				return arithmetic{}, errors.New("its runs differ in their slots")
 			}
 			off := got/want - 1

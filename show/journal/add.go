@@ -56,25 +56,21 @@ func Create(dir, title, today string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("begin entry: %w", err)
 	}
-	number := 1
+	last := "0000"
 	for _, name := range names {
-		e := entryIn(dir, name)
-		if e == nil {
-			continue // no entry: the build says so
-		}
-		if e.Slug == slug {
+		switch e := entryIn(dir, name); {
+		case e == nil: // no entry: the build says so
+		case e.Slug == slug:
 			return "", fmt.Errorf("begin entry: there is %s already; give it another title", name)
+		default:
+			last = max(last, e.Number)
 		}
-		taken, err := strconv.Atoi(e.Number)
-		if err != nil {
-			return "", fmt.Errorf("begin entry: %s: %w", name, err)
-		}
-		number = max(number, taken+1)
 	}
-	if number >= entriesMost {
+	number, err := strconv.Atoi(last)
+	if err != nil || number+1 >= entriesMost {
 		return "", errors.New("begin entry: the numbers of this journal are used up")
 	}
-	folder := filepath.Join(dir, fmt.Sprintf("%04d-%s", number, slug))
+	folder := filepath.Join(dir, fmt.Sprintf("%04d-%s", number+1, slug))
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return "", fmt.Errorf("begin entry: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -73,21 +72,16 @@ type spread struct {
 }
 
 // over computes a figure's spread over the runs; it skips runs without the figure (NaN).
-func (c *condition) over(figure func(r *chart.Run) float64) spread {
+func (c *condition) over(figure func(r *chart.Run) float64) (s spread) {
 	var values []float64
 	for _, r := range c.runs {
-		values = append(values, figure(r))
+		if v := figure(r); !math.IsNaN(v) {
+			values = append(values, v)
+			s.mean += v
+		}
 	}
-	return spreadOf(values)
-}
-
-func spreadOf(values []float64) (s spread) {
-	values = slices.DeleteFunc(values, math.IsNaN)
 	if s.n = len(values); s.n == 0 {
 		return s
-	}
-	for _, v := range values {
-		s.mean += v
 	}
 	s.mean /= float64(s.n)
 	for _, v := range values {
@@ -125,12 +119,6 @@ func (c *condition) sum(figure func(r *chart.Run) float64) float64 {
 		total += figure(r)
 	}
 	return total
-}
-
-// same reports whether a figure is the same in all runs.
-func (c *condition) same(figure func(r *chart.Run) float64) bool {
-	first := figure(c.runs[0])
-	return !slices.ContainsFunc(c.runs, func(r *chart.Run) bool { return figure(r) != first })
 }
 
 // Figures of a run, for the functions above; NaN is unknown.

@@ -31,11 +31,10 @@ const notRecorded = "not recorded"
 func (e *Entry) Setup() *setup {
 	out := new(setup)
 	for _, r := range e.Records {
-		switch {
-		case r.Pending():
-		case r.Plan != nil:
+		if r.Plan != nil {
 			out.plan(r)
-		default:
+		}
+		if r.Run != nil {
 			out.machines(r.Run.Run, &r.Run.Environment, nil)
 			out.add(command{"generator", r.Name, page.CommandLine(r.Run.Command)})
 			out.add(command{"server", r.Name, programs(r.Run.Subject)})
