@@ -35,7 +35,7 @@ func (e *Entry) Setup() *setup {
 			out.plan(r)
 		}
 		if r.Run != nil {
-			out.machines(r.Run.Run, &r.Run.Environment, nil)
+			out.machines(r.Run.Run, &r.Run.Environment, nil, linkOf(r.Run.Run))
 			out.add(command{"generator", r.Name, page.CommandLine(r.Run.Command)})
 			out.add(command{"server", r.Name, programs(r.Run.Subject)})
 			out.database(r.Name, r.Run.Run)
@@ -56,12 +56,7 @@ func (s *setup) plan(r *Record) {
 			break
 		}
 	}
-	s.machines(first, &p.Environment, p.CPUs)
-	if link := p.Experiment.LinkSays(); link != "" {
-		for i := range s.Rows {
-			s.Rows[i][4] = link
-		}
-	}
+	s.machines(first, &p.Environment, p.CPUs, cmp.Or(p.Experiment.LinkSays(), linkOf(first)))
 	s.database(r.Name, first)
 	s.add(command{"generator", r.Name, page.CommandLine(p.Command)})
 	servers := page.Servers(p)
@@ -84,9 +79,9 @@ func (s *setup) database(of string, run *record.Run) {
 
 // machines adds a row per end. A record knows only what the run found on the server's host:
 // nothing if that is another machine without an agent.
-func (s *setup) machines(run *record.Run, env *record.Environment, cpus *record.CPUSplit) {
+func (s *setup) machines(run *record.Run, env *record.Environment, cpus *record.CPUSplit, link string) {
 	cpus = cmp.Or(cpus, new(record.CPUSplit))
-	link, memory := linkOf(run), notRecorded
+	memory := notRecorded
 	if env.MemoryBytes > 0 {
 		memory = unit.FormatBytesSI(int64(min(env.MemoryBytes, 1<<62)))
 	}
