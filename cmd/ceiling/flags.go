@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
 )
 
@@ -43,11 +45,11 @@ type flagGroup struct {
 // groups returns the settings in the order of --help, which describes the first group; --help-all describes
 // all.
 func (f *runFlags) groups() []flagGroup {
-	return []flagGroup{{"Common", f.common()}, {"Load", f.sent()}, {"Plan", f.planned()}, {"Server", f.serving()}, {"Output", f.printed()},
-		{"TLS", f.secured()}, {"Hosts", append(f.between(), f.fleet.settings()...)}}
+	return []flagGroup{{"Common", commonFlags(f)}, {"Load", sentFlags(f)}, {"Plan", plannedFlags(f)}, {"Server", servingFlags(f)}, {"Output", printedFlags(f)},
+		{"TLS", securedFlags(f)}, {"Hosts", append(betweenFlags(f), f.fleet.settings()...)}}
 }
 
-func (f *runFlags) common() []setting {
+func commonFlags(f *runFlags) []setting {
 	l, out := &f.load, &f.output
 	return []setting{
 		{name: "connections", letter: "c", value: "64", into: &l.connections, key: "load.connections", help: "connections"},
@@ -69,7 +71,7 @@ func (f *runFlags) common() []setting {
 	}
 }
 
-func (f *runFlags) sent() []setting {
+func sentFlags(f *runFlags) []setting {
 	l, from, s := &f.load, &f.load.from, &f.settings
 	return []setting{
 		{name: "targets", into: &from.targets, key: "requests",
@@ -101,7 +103,7 @@ func (f *runFlags) sent() []setting {
 	}
 }
 
-func (f *runFlags) planned() []setting {
+func plannedFlags(f *runFlags) []setting {
 	return []setting{
 		{name: "pause", of: several, value: "500ms", into: &f.plan.pause, key: beside, help: "pause before each of several runs"},
 		{name: "resume", of: onlyRun, into: &f.plan.resume, help: "continue an interrupted plan by its ID: run only what is missing"},
@@ -109,7 +111,7 @@ func (f *runFlags) planned() []setting {
 	}
 }
 
-func (f *runFlags) serving() []setting {
+func servingFlags(f *runFlags) []setting {
 	s := &f.settings
 	return []setting{
 		{name: "pin-generator", into: &s.PinGenerator, key: "load.pin_generator", help: "pin the generator to these CPUs, e.g. 0-3,8"},
@@ -122,7 +124,7 @@ func (f *runFlags) serving() []setting {
 	}
 }
 
-func (f *runFlags) printed() []setting {
+func printedFlags(f *runFlags) []setting {
 	out := &f.output
 	return []setting{
 		{name: "quiet", of: several, into: &out.quiet, key: beside, help: "no progress output"},
@@ -131,7 +133,7 @@ func (f *runFlags) printed() []setting {
 	}
 }
 
-func (f *runFlags) secured() []setting {
+func securedFlags(f *runFlags) []setting {
 	t := &f.load.tls
 	return []setting{
 		{name: "insecure", into: &t.Insecure, key: "load.tls.insecure", help: "https: accept any certificate"},
@@ -146,7 +148,7 @@ func (f *runFlags) secured() []setting {
 	}
 }
 
-func (f *runFlags) between() []setting {
+func betweenFlags(f *runFlags) []setting {
 	l, s := &f.load, &f.settings
 	return []setting{
 		{name: "proxy", letter: "x", into: (*string)(&s.Proxy), key: "load.proxy", help: "HTTP proxy to go through: [http://][USER:PASSWORD@]HOST:PORT"},
@@ -245,4 +247,72 @@ func only(c *cobra.Command, names []string, why func(name string) string) error 
 		}
 	})
 	return refused
+}
+
+// groupFlags shows a verb's flags in groups in its help, starting with the verb's own flags under
+// its name. Those that are less common are described by --help-all, and only named by --help.
+func groupFlags(c *cobra.Command) {
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		own, all := flagGroup{title: strings.ToUpper(c.Name()[:1]) + c.Name()[1:]}, allSettings()
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !slices.ContainsFunc(all, func(s setting) bool { return s.name == f.Name }) {
+				own.settings = append(own.settings, setting{name: f.Name})
+			}
+		})
+		var b strings.Builder
+		fmt.Fprintf(&b, "Usage: %s\nExamples:\n%s\n\n", c.UseLine(), c.Example)
+		groups, shown := append([]flagGroup{own}, new(runFlags).groups()...), 2
+		if command.HelpAll(c) {
+			shown = len(groups)
+		}
+		for _, g := range groups[:shown] {
+			if set := g.of(c); set.HasAvailableFlags() {
+				fmt.Fprintf(&b, "%s:\n%s", g.title, set.FlagUsages())
+			}
+		}
+		for i, g := range groups[shown:] {
+			if i == 0 {
+				fmt.Fprintf(&b, "More (%s --help-all describes them):\n", c.CommandPath())
+			}
+			b.WriteString(g.named(c))
+		}
+		_, err := fmt.Fprint(c.OutOrStderr(), b.String())
+		return err
+	})
+}
+
+// of returns the flags of a group that a verb has.
+func (g *flagGroup) of(c *cobra.Command) *pflag.FlagSet {
+	set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
+	set.SortFlags = false
+	for _, s := range g.settings {
+		if f := c.Flags().Lookup(s.name); f != nil {
+			set.AddFlag(f)
+		}
+	}
+	return set
+}
+
+// named formats a group as flag names, in lines of at most 110 columns.
+func (g *flagGroup) named(c *cobra.Command) string {
+	const width, indent = 110, 16
+	text := fmt.Sprintf("  %-*s", indent-2, g.title)
+	column := indent
+	names := 0
+	g.of(c).VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		if column+len(f.Name)+3 > width {
+			text = strings.TrimRight(text, " ") + "\n" + strings.Repeat(" ", indent)
+			column = indent
+		}
+		text += "--" + f.Name + " "
+		column += len(f.Name) + 3
+		names++
+	})
+	if names == 0 {
+		return ""
+	}
+	return strings.TrimRight(text, " ") + "\n"
 }

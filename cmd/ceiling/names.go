@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"ceiling/record"
@@ -52,4 +53,20 @@ func otherFiles() map[string]string {
 		".json": "is a file; for another tool's result: ceiling judge FILE; for requests, one JSON object a line: ceiling run --targets FILE",
 		".toml": "is a file; for a configuration of the proxy: ceiling proxy FILE",
 	}
+}
+
+// withVerb makes "ceiling URL" equivalent to "ceiling run URL".
+func withVerb(args []string) []string {
+	// Other tools put flags before the URL; ours never precede a verb.
+	flagsFirst := len(args) > 1 && len(args[0]) > 1 && args[0][0] == '-' &&
+		slices.ContainsFunc(args, func(arg string) bool { return isURL(arg) && strings.Contains(arg, "://") })
+	if len(args) == 0 || !isURL(args[0]) && !flagsFirst {
+		return args
+	}
+	return append([]string{"run"}, args...)
+}
+
+// isURL distinguishes a target from a verb: no verb contains one of these.
+func isURL(arg string) bool {
+	return !strings.HasPrefix(arg, "-") && strings.ContainsAny(arg, ":/")
 }
