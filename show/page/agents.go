@@ -15,18 +15,7 @@ func agentsSection(run *chart.Run) Section {
 	if len(run.Agents) == 0 {
 		return s
 	}
-	t := Table{Caption: "Each agent's own measurements; the run's figures come from the merged counts and histograms"}
-	for i, name := range report.AgentColumns() {
-		t.Columns = append(t.Columns, Column{Name: name, Figure: i > 0})
-	}
-	for _, texts := range report.AgentRows(run.Run) {
-		var row []Cell
-		for _, text := range texts {
-			row = append(row, Cell{Text: text})
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	s.Blocks = append(s.Blocks, t)
+	s.Blocks = append(s.Blocks, tableOf("Each agent's own measurements; the run's figures come from the merged counts and histograms", report.AgentTable(run.Run)))
 	for _, text := range report.LostLines(run.Run) {
 		s.Blocks = append(s.Blocks, Notice{"Lost: " + text})
 	}

@@ -38,7 +38,9 @@ func errorsSection(run *chart.Run, most int) Section {
 		s.Blocks = append(s.Blocks, figure(s.ID+"-failures", p))
 	}
 	if len(run.ByTarget) > 0 {
-		s.Blocks = append(s.Blocks, targetTable(run.ByTarget))
+		t := tableOf("By target", report.TargetTable(run.ByTarget[:min(len(run.ByTarget), rowsShown)]))
+		t.more(len(run.ByTarget))
+		s.Blocks = append(s.Blocks, t)
 	}
 	return s
 }
@@ -97,24 +99,5 @@ func errorTable(errors []record.Error) Table {
 		t.Rows = append(t.Rows, []Cell{{Text: e.Phase}, {Text: e.Cause, Code: true}, {Text: unit.FormatCount(int64(e.Count))}, {Text: when}})
 	}
 	t.more(len(list))
-	return t
-}
-
-func targetTable(targets []record.TargetResult) Table {
-	t := Table{Caption: "By target", Columns: []Column{{Name: "target"}, {Name: "weight", Figure: true}, {Name: "completed", Figure: true},
-		{Name: "failed", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "max", Figure: true},
-		{Name: "statuses"}}}
-	for _, r := range targets[:min(len(targets), rowsShown)] {
-		statuses := ""
-		for _, code := range slices.Sorted(maps.Keys(r.Statuses)) {
-			statuses += fmt.Sprintf("%s × %s  ", code, unit.FormatCount(int64(r.Statuses[code])))
-		}
-		t.Rows = append(t.Rows, []Cell{{Text: redact(r.Target), Code: true}, {Text: fmt.Sprint(r.Weight)},
-			{Text: unit.FormatCount(int64(r.Completed))},
-			{Text: unit.FormatCount(int64(r.Failed))}, {Text: quantile(&r.Response, .5)},
-			{Text: quantile(&r.Response, .99)},
-			{Text: quantile(&r.Response, 1)}, {Text: statuses}})
-	}
-	t.more(len(targets))
 	return t
 }

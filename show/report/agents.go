@@ -10,20 +10,17 @@ import (
 	"ceiling/show/layout"
 )
 
-// AgentColumns are the columns of AgentRows.
-func AgentColumns() []string {
-	return []string{"agent", "share", "connections", "req/s", "p50", "p99", "busy", "room", "clock", "began"}
-}
-
 // unknown is the placeholder for a missing figure.
 const unknown = "–"
 
-// AgentRows returns a row of texts per agent: its share of the run, the connections it
+// AgentTable has a row per agent: its share of the run, the connections it
 // established, its own rate and response times, utilisation of its busiest worker, its headroom
 // by calibration, the uncertainty of its clock, and its delay after the common start. Agents with
 // load come first, each group by name.
-func AgentRows(r *record.Run) [][]string {
-	var rows [][]string
+func AgentTable(r *record.Run) *layout.Table {
+	t := &layout.Table{Columns: []layout.Column{{Name: "agent", Least: 8}, {Name: "share", Right: true, Drop: 1}, {Name: "connections", Right: true, Drop: 2},
+		{Name: "req/s", Right: true}, {Name: "p50", Right: true, Drop: 4}, {Name: "p99", Right: true}, {Name: "busy", Right: true, Drop: 6},
+		{Name: "room", Right: true, Drop: 7}, {Name: "clock", Right: true, Drop: 8}, {Name: "began", Right: true, Drop: 9}}}
 	for _, a := range Agents(r) {
 		row := []string{a.Name, "observes", "", "", "", "", "", "", clock(a), ""}
 		if a.Loads {
@@ -39,9 +36,9 @@ func AgentRows(r *record.Run) [][]string {
 				row[7] = unit.Digits(h, 2) + "×"
 			}
 		}
-		rows = append(rows, row)
+		t.Rows = append(t.Rows, row)
 	}
-	return rows
+	return t
 }
 
 // Agents returns a run's agents in display order: those with load first, each group by name.
@@ -118,19 +115,7 @@ func agents(p *printer, r *record.Run) {
 		return
 	}
 	p.line("")
-	t := layout.Table{Rows: AgentRows(r)}
-	for i, name := range AgentColumns() {
-		c := layout.Column{Name: name, Right: i > 0}
-		switch name {
-		case "agent":
-			c.Least = 8
-		case "req/s", "p99":
-		default:
-			c.Drop = i
-		}
-		t.Columns = append(t.Columns, c)
-	}
-	p.table(&t)
+	p.table(AgentTable(r))
 	for i, text := range LostLines(r) {
 		p.fact([]string{"lost", ""}[min(i, 1)], text)
 	}

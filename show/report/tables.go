@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/layout"
@@ -295,6 +296,19 @@ func EffectDecision(x *record.Effect) string {
 		return "inconclusive"
 	}
 	return x.Decision
+}
+
+// TargetTable has a row for each target of a run.
+func TargetTable(targets []record.TargetResult) *layout.Table {
+	t := &layout.Table{Columns: []layout.Column{{Name: "target", Least: 16}, {Name: "weight", Right: true, Drop: layout.Hidden},
+		{Name: "completed", Right: true, Drop: 2}, {Name: "failed", Right: true, Drop: layout.Hidden}, {Name: "p50", Right: true, Drop: 3},
+		{Name: "p99", Right: true}, {Name: "max", Right: true, Drop: layout.Hidden}, {Name: "statuses", Drop: 1, Least: 12}}}
+	for i := range targets {
+		r := &targets[i]
+		t.Rows = append(t.Rows, []string{secret.Plain().Shell(r.Target), strconv.Itoa(r.Weight), unit.FormatCount(int64(r.Completed)),
+			unit.FormatCount(int64(r.Failed)), times(&r.Response, .5), times(&r.Response, .99), times(&r.Response, 1), statusLine(r.Statuses)})
+	}
+	return t
 }
 
 // reach formats an estimate's interval: 12.1k–12.5k; "" if it has no width.

@@ -177,13 +177,7 @@ func targets(p *printer, r *record.Run) {
 	if len(r.ByTarget) == 0 {
 		return
 	}
-	t := layout.Table{Columns: []layout.Column{{Name: "target", Least: 16}, {Name: "completed", Right: true, Drop: 2}, {Name: "p50", Right: true, Drop: 3},
-		{Name: "p99", Right: true}, {Name: "statuses", Drop: 1, Least: 12}}}
-	for _, one := range r.ByTarget {
-		t.Rows = append(t.Rows, []string{secret.Plain().Shell(one.Target), unit.FormatCount(int64(one.Completed)),
-			one.Response.Text(.5), one.Response.Text(.99), statusLine(one.Statuses)})
-	}
-	p.table(&t)
+	p.table(TargetTable(r.ByTarget))
 }
 
 // printer writes lines and stores the first error.
