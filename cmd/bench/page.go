@@ -60,10 +60,15 @@ func block(e *Entry, write func(io.Writer, *Entry)) string {
 // printSpeedRatios prints the speed part as ratios, a line for each work: our window over the whole
 // process of each tool, and both ends against the floor.
 func printSpeedRatios(w io.Writer, e *Entry) {
+	columns, peers := []string{"work", "µs"}, []string{}
+	for _, tool := range []string{floorOne, floorEight, gcannon, zrk, wrk, h2load} {
+		if slices.ContainsFunc(e.Speed, func(r Row) bool { return r.Tool == tool }) { // it was installed
+			columns, peers = append(columns, "/ "+tool), append(peers, tool)
+		}
+	}
 	head(w, fmt.Sprintf("CPU per request of ceiling in its window, and divided by the others': medians of %d rounds of %.0f s, %d connections, one thread",
 		e.Settings.Rounds, e.Settings.DurationS, e.Settings.Connections),
-		"work", "µs", "/ "+floorOne, "/ "+floorEight, "/ gcannon", "/ wrk", "/ h2load", "outside it, ms a run", "server / "+floorEight,
-		"requests/s / "+floorEight)
+		append(columns, "outside it, ms a run", "server / "+floorEight, "requests/s / "+floorEight)...)
 	for _, work := range works() {
 		own := rowWith(e, work.name, ours)
 		if own == nil {
@@ -76,7 +81,7 @@ func printSpeedRatios(w io.Writer, e *Entry) {
 			}
 			return "–"
 		}
-		for _, tool := range []string{floorOne, floorEight, gcannon, wrk, h2load} {
+		for _, tool := range peers {
 			fmt.Fprintf(w, "%s\t", ratio(tool, func(r *Row) *Spread { return r.WindowToThis }))
 		}
 		fmt.Fprintf(w, "%.0f\t%s\t%s\t\n", own.OutsideMs.Median, ratio(floorEight, func(r *Row) *Spread { return r.ServerToThis }),

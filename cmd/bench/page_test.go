@@ -62,7 +62,7 @@ func TestRenderPage(t *testing.T) {
 			break
 		}
 	}
-	if want := "/read 2.1 – 0.50 – – – 2100 0.50 0.50"; line != want {
+	if want := "/read 2.1 0.50 2100 0.50 0.50"; line != want {
 		t.Errorf("%q, want %q", line, want)
 	}
 	if err := renderPage(filepath.Join(t.TempDir(), "none"), &Entry{}); err != nil {

@@ -105,18 +105,39 @@ func parseGcannon(out []byte) (answer, error) {
 	if err := oneValue(out, &said); err != nil {
 		return answer{}, err
 	}
+	return ofClasses(said.ElapsedS, said.Responses, said.PerS, said.Status, said.Errors)
+}
+
+// parseZrk parses zrk --format json.
+func parseZrk(out []byte) (answer, error) {
+	var said struct {
+		ElapsedS float64           `json:"duration_s"`
+		Requests uint64            `json:"requests"`
+		PerS     float64           `json:"achieved_rate"`
+		Status   map[string]uint64 `json:"status_codes"`
+		Errors   map[string]uint64 `json:"errors"`
+	}
+	if err := oneValue(out, &said); err != nil {
+		return answer{}, err
+	}
+	delete(said.Errors, "non_2xx_3xx") // among the statuses
+	return ofClasses(said.ElapsedS, said.Requests, said.PerS, said.Status, said.Errors)
+}
+
+// ofClasses is the answer of a tool that counts statuses by class.
+func ofClasses(elapsedS float64, responses uint64, perS float64, status, failed map[string]uint64) (answer, error) {
 	var all uint64
-	for _, n := range said.Status {
+	for _, n := range status {
 		all += n
 	}
-	if all != said.Responses {
-		return answer{}, fmt.Errorf("%d responses, but %d statuses", said.Responses, all)
+	if all != responses {
+		return answer{}, fmt.Errorf("%d responses, but %d statuses", responses, all)
 	}
-	a := answer{Completed: said.Status["2xx"], Bad: said.Responses - said.Status["2xx"], ElapsedS: said.ElapsedS}
-	for _, n := range said.Errors {
+	a := answer{Completed: status["2xx"], Bad: responses - status["2xx"], ElapsedS: elapsedS}
+	for _, n := range failed {
 		a.Bad += n
 	}
-	return a, a.check(said.Responses, said.PerS)
+	return a, a.check(responses, perS)
 }
 
 // parseAutocannon parses autocannon --json. Its rate is the mean of one-second samples, which is not count / time.

@@ -58,6 +58,7 @@ func TestParseSamples(t *testing.T) {
 		{"oha", "oha_refused.json", 0, 4, 0.000806146},
 		{gcannon, "gcannon.json", 91635, 0, 1},
 		{gcannon, "gcannon_404.json", 0, 103314, 1},
+		{zrk, "zrk.json", 120953, 0, 2.002},
 		{autocannon, "autocannon.json", 118000, 0, 1.06},
 		{autocannon, "autocannon_404.json", 0, 47895, 1.01},
 		{ours, "ceiling.json", 189353, 0, 1},

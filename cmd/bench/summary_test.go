@@ -131,7 +131,7 @@ func TestOrder(t *testing.T) {
 		last = s.work.name
 	}
 	// Pipelining is what h2load --h1, ab, hey and oha do not have.
-	if count["/simple"] != 8 || count["/simple -p 16"] != 4 || count["/simple -p 64"] != 4 || count["/simple -p 100"] != 3 || count["/read"] != 8 ||
+	if count["/simple"] != 9 || count["/simple -p 16"] != 4 || count["/simple -p 64"] != 4 || count["/simple -p 100"] != 3 || count["/read"] != 9 ||
 		count["/read TLS"] != 7 || count["/simple h2"] != 2 || count["/simple h2 -p 100"] != 2 || count["/simple -t 4"] != 2 || changes != 12 {
 		t.Errorf("%v, %d changes of work", count, changes)
 	}

@@ -21,6 +21,7 @@ const (
 	h2load     = "h2load"
 	autocannon = "autocannon"
 	gcannon    = "gcannon" // github.com/MDA2AV/gcannon, on io_uring
+	zrk        = "zrk"     // github.com/zoxy-io/zrk, on io_uring
 	// The floor, with waits for one completion and for eight.
 	floorOne   = "floor"
 	floorEight = "floor, 8 at once"
@@ -74,6 +75,8 @@ func kinds() []tool {
 		{Name: h2load, asks: "--version", pattern: `nghttp2/(\S+)`, http1: "--h1 -t1 -c{c} -D{s} {url}", http2: "-t1 -c{c} -m{p} -D{s} {url}",
 			parse: peer(importer.H2load)},
 		{Name: gcannon, http1: cannon, pipelined: cannon, most: 64, noTLS: true, parse: parseGcannon},
+		// Its loop is open: of a rate that nobody reaches, each connection has a request at a time.
+		{Name: zrk, asks: "--version", pattern: `zrk (\S+)`, http1: "-t1 -c{c} -d{s}s -R 100000000 --format json {url}", noTLS: true, parse: parseZrk},
 		{Name: "ab", asks: "-V", pattern: `Version (\S+)`, http1: "-k -l -q -c {c} -t {s} -n 50000000 {url}", parse: parseAb},
 		{Name: "oha", asks: "--version", pattern: `oha (\S+)`, http1: "--no-tui --output-format json -c {c} -z {s}s {insecure} {url}",
 			parse: peer(importer.Oha)},
