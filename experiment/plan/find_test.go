@@ -469,12 +469,11 @@ func garbage(chance *rand.Rand, e *spec.Experiment, s *record.Step) record.Measu
 	if chance.IntN(2) == 0 {
 		m.Histogram = nil
 	}
-	if m.SLO[0].Term == "p99<5ms" { // no program's record has another p99 than its histogram
-		if m.Histogram == nil {
-			m.SLO[0].Term = "service.p50<1ms"
-		} else {
-			m.SLO[0].Value = float64(m.Response.P99Ns)
-		}
+	switch { // no program's record has another p99 than its histogram
+	case m.SLO[0].Term == "p99<5ms" && m.Histogram == nil:
+		m.SLO[0].Term = "service.p50<1ms"
+	case m.SLO[0].Term == "p99<5ms":
+		m.SLO[0].Value = float64(m.Response.P99Ns)
 	}
 	return m
 }

@@ -177,20 +177,6 @@ func curve(out *printer, c *record.Curve, shared []record.Statement) {
 	out.answer(prose.Text(c.Says))
 }
 
-// answer writes the answer last, where the reader looks first.
-func (p *printer) answer(says string) {
-	for i, line := range p.Wrap(says, p.Width()-column) {
-		p.line("%s", p.Bold(fmt.Sprintf("%-*s%s", column, []string{"answer", ""}[min(i, 1)], line)))
-	}
-}
-
-// facts writes several texts under one name.
-func (p *printer) facts(name string, texts []string) {
-	for i, text := range texts {
-		p.fact([]string{name, ""}[min(i, 1)], text)
-	}
-}
-
 func usl(out *printer, u *record.USL) {
 	if u == nil || !u.Trusted && !out.Verbose {
 		return

@@ -7,6 +7,7 @@ import (
 
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/layout"
 	"ceiling/verdict/prose"
 )
 
@@ -178,4 +179,30 @@ func profileDifference(out *printer, d *record.ProfileDifference) {
 	out.line("")
 	out.text(0, prose.ProfileDifference(d))
 	out.table(FunctionTable(d, differencesShown))
+}
+
+// FunctionTable has a row for each of the first most functions that a profile found to differ.
+func FunctionTable(d *record.ProfileDifference, most int) *layout.Table {
+	t := &layout.Table{Columns: []layout.Column{{Long: "decision"}, {Name: "A", Right: true, Drop: 1}, {Name: "B", Right: true, Drop: 1},
+		{Name: "B − A, with its interval"}, {Name: ProfileName(d.Kind) + " of a request", Least: 20}}}
+	for i := range d.Functions[:min(len(d.Functions), most)] {
+		f := &d.Functions[i]
+		t.Rows = append(t.Rows, []string{f.Decision, prose.Cost(f.A, d.Unit), prose.Cost(f.B, d.Unit), differenceText(f, d.Unit),
+			FunctionPlace(f.Name, f.File, f.Line)})
+	}
+	return t
+}
+
+// differenceText is "+1.20 µs (0.9 to 1.5)", without the interval if there is none.
+func differenceText(f *record.FunctionDifference, of string) string {
+	signed := func(v float64) string {
+		if v < 0 {
+			return "−" + prose.Cost(-v, of)
+		}
+		return "+" + prose.Cost(v, of)
+	}
+	if f.Low == 0 && f.High == 0 {
+		return signed(f.B - f.A)
+	}
+	return fmt.Sprintf("%s (%s to %s)", signed(f.B-f.A), signed(f.Low), signed(f.High))
 }

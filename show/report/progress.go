@@ -162,14 +162,6 @@ func tail(m *record.Measured) string {
 	return times(&m.Response, .99)
 }
 
-// bottleneck names a run's bottleneck. "Target rate reached" does not apply to a run that failed.
-func bottleneck(outcome record.Outcome, of record.Bottleneck) string {
-	if outcome == record.Fail && of == record.TargetRate {
-		return "none (SLO missed)"
-	}
-	return string(of)
-}
-
 // common describes what all runs of an experiment share: the target and the load.
 func common(e *spec.Experiment) string {
 	parts := []string{unit.Plural(len(e.Servers), "server", "servers")}

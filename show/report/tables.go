@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -170,32 +171,6 @@ func MetricName(metric string) string {
 	return metric
 }
 
-// FunctionTable has a row for each of the first most functions that a profile found to differ.
-func FunctionTable(d *record.ProfileDifference, most int) *layout.Table {
-	t := &layout.Table{Columns: []layout.Column{{Long: "decision"}, {Name: "A", Right: true, Drop: 1}, {Name: "B", Right: true, Drop: 1},
-		{Name: "B − A, with its interval"}, {Name: ProfileName(d.Kind) + " of a request", Least: 20}}}
-	for i := range d.Functions[:min(len(d.Functions), most)] {
-		f := &d.Functions[i]
-		t.Rows = append(t.Rows, []string{f.Decision, prose.Cost(f.A, d.Unit), prose.Cost(f.B, d.Unit), differenceText(f, d.Unit),
-			FunctionPlace(f.Name, f.File, f.Line)})
-	}
-	return t
-}
-
-// differenceText is "+1.20 µs (0.9 to 1.5)", without the interval if there is none.
-func differenceText(f *record.FunctionDifference, of string) string {
-	signed := func(v float64) string {
-		if v < 0 {
-			return "−" + prose.Cost(-v, of)
-		}
-		return "+" + prose.Cost(v, of)
-	}
-	if f.Low == 0 && f.High == 0 {
-		return signed(f.B - f.A)
-	}
-	return fmt.Sprintf("%s (%s to %s)", signed(f.B-f.A), signed(f.Low), signed(f.High))
-}
-
 // CellTable has a row for each cell of a factorial experiment, and a column for each factor.
 func CellTable(f *record.Factorial) *layout.Table {
 	t := new(layout.Table)
@@ -328,4 +303,23 @@ func amount(v float64, of string) string {
 		return unit.FormatNs(int64(min(v, math.MaxInt64/2) + .5))
 	}
 	return unit.FormatCount(int64(min(v, math.MaxInt64/2) + .5))
+}
+
+func statusLine(statuses map[string]uint64) string {
+	var parts []string
+	for _, code := range slices.Sorted(maps.Keys(statuses)) {
+		parts = append(parts, fmt.Sprintf("%s × %s", code, unit.FormatCount(int64(statuses[code]))))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, " · ")
+}
+
+// bottleneck names a run's bottleneck. "Target rate reached" does not apply to a run that failed.
+func bottleneck(outcome record.Outcome, of record.Bottleneck) string {
+	if outcome == record.Fail && of == record.TargetRate {
+		return "none (SLO missed)"
+	}
+	return string(of)
 }

@@ -5,7 +5,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -22,9 +21,6 @@ import (
 	"ceiling/show/path"
 	"ceiling/verdict/prose"
 )
-
-// column is the width of the names on the left.
-const column = 16
 
 // linesMost is the maximum number of lines of a run without -v: a screen of 24, minus the prompt
 // and the line that says where it is saved.
@@ -178,39 +174,6 @@ func targets(p *printer, r *record.Run) {
 		return
 	}
 	p.table(TargetTable(r.ByTarget))
-}
-
-// printer writes lines and stores the first error.
-type printer struct {
-	Layout
-	w   io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
-
-// text writes a paragraph, indented.
-func (p *printer) text(indent int, text string) {
-	for _, line := range p.Wrap(text, p.Width()-indent) {
-		p.line("%*s%s", indent, "", line)
-	}
-}
-
-func (p *printer) table(t *layout.Table) {
-	for _, line := range t.Lines(p.Output) {
-		p.line("%s", line)
-	}
-}
-
-// fact writes a named fact with hanging continuation lines.
-func (p *printer) fact(name, text string) {
-	for i, line := range p.Wrap(text, p.Width()-column) {
-		p.line("%-*s%s", column, []string{name, ""}[min(i, 1)], line)
-	}
 }
 
 func targetLine(r *record.Run) string {
@@ -467,17 +430,6 @@ func handshakeLine(r *record.Run) string {
 		text += fmt.Sprintf(" · %s of its CPU time, the requests have the rest", unit.Percent(float64(t.CPUNs)/float64(all)))
 	}
 	return text
-}
-
-func statusLine(statuses map[string]uint64) string {
-	var parts []string
-	for _, code := range slices.Sorted(maps.Keys(statuses)) {
-		parts = append(parts, fmt.Sprintf("%s × %s", code, unit.FormatCount(int64(statuses[code]))))
-	}
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, " · ")
 }
 
 // maxErrors limits the lines of errors; the record has them all.
