@@ -7,18 +7,18 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/lazy"
 )
 
 // logLine finds method and target in a line of an access log: nginx's and Apache's common and combined
 // format, and what else has the request line in quotes (HAProxy's, Traefik's).
-var logLine = regexp.MustCompile(`"([A-Z]+) (\S+) HTTP/[0-9.]+"`) // read-only
+var logLine = lazy.Regexp(`"([A-Z]+) (\S+) HTTP/[0-9.]+"`) // read-only
 
 // logged is a request of a log. A log has neither fields nor bodies.
 type logged struct{ method, target string }
@@ -42,8 +42,8 @@ type caddyLine struct {
 // Times in a line: [06/Feb/2009:12:14:14 +0100] of nginx and Apache, HAProxy's with milliseconds and
 // without a zone, and RFC 3339 (nginx's $time_iso8601, Traefik's).
 var (
-	logTime = regexp.MustCompile(`\[(\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d)(\.\d+)?( [+-]\d{4})?\]`)   // read-only
-	isoTime = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?`) // read-only
+	logTime = lazy.Regexp(`\[(\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d)(\.\d+)?( [+-]\d{4})?\]`)   // read-only
+	isoTime = lazy.Regexp(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?`) // read-only
 )
 
 // started is when a request began of which a line was written when it had ended; the zero time: the
@@ -62,12 +62,12 @@ func (c *caddyLine) started() time.Time {
 // timeIn finds a time in a text; the zero time: it has none.
 func timeIn(text string) time.Time {
 	layout := ""
-	if m := logTime.FindStringSubmatch(text); m != nil {
+	if m := logTime().FindStringSubmatch(text); m != nil {
 		text, layout = m[1]+m[2], "02/Jan/2006:15:04:05"
 		if m[3] != "" {
 			text, layout = text+m[3], layout+" -0700"
 		}
-	} else if m := isoTime.FindStringSubmatch(text); m != nil {
+	} else if m := isoTime().FindStringSubmatch(text); m != nil {
 		text, layout = strings.Replace(m[0], " ", "T", 1), "2006-01-02T15:04:05"
 		switch {
 		case strings.Contains(m[2], ":"), m[2] == "Z":
@@ -110,7 +110,7 @@ func logOf(line string, timed bool) (m moment, ok bool) {
 		}
 		return m, true
 	}
-	parts := logLine.FindStringSubmatch(line)
+	parts := logLine().FindStringSubmatch(line)
 	if parts == nil || !strings.HasPrefix(parts[2], "/") {
 		return m, false
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"ceiling/internal/lazy"
 )
 
 // Own is a server of ceiling's own, as another machine is asked to start it: a verb, a kind, and
@@ -16,18 +18,17 @@ type Own struct {
 }
 
 var (
-	ownKind   = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
-	ownWord   = regexp.MustCompile(`^[0-9a-z.]{1,12}$`) // a number, a duration, a kind of fault
-	ownList   = regexp.MustCompile(`^[a-z]+(=[A-Za-z0-9.%:]+)?(,[a-z]+=[A-Za-z0-9.%:]+)*$`)
-	ownSwitch = regexp.MustCompile(`^$`)
+	ownKind = lazy.Regexp(`^[a-z]+(-[a-z]+)*$`)
+	ownWord = lazy.Regexp(`^[0-9a-z.]{1,12}$`) // a number, a duration, a kind of fault
+	ownList = lazy.Regexp(`^[a-z]+(=[A-Za-z0-9.%:]+)?(,[a-z]+=[A-Za-z0-9.%:]+)*$`)
 )
 
-// ownFlags are the flags that may be given, by verb, and their values.
-var ownFlags = map[string]map[string]*regexp.Regexp{
+// ownFlags are the flags that may be given, by verb, and their values; nil: they take none.
+var ownFlags = map[string]map[string]func() *regexp.Regexp{
 	"serve": {
-		"--prefork": ownSwitch, "--tls": ownSwitch, "--workers": ownWord, "--list-kb": ownWord,
-		"--db": regexp.MustCompile(`^(sqlite|postgres)$`), "--db-pool": ownWord, "--db-group": ownWord,
-		"--db-unprepared": ownSwitch, "--db-cached": ownSwitch, "--db-nosync": ownSwitch,
+		"--prefork": nil, "--tls": nil, "--workers": ownWord, "--list-kb": ownWord,
+		"--db": lazy.Regexp(`^(sqlite|postgres)$`), "--db-pool": ownWord, "--db-group": ownWord,
+		"--db-unprepared": nil, "--db-cached": nil, "--db-nosync": nil,
 		"--downstream": ownList, "--kv": ownList,
 	},
 	"planted": {
@@ -37,7 +38,7 @@ var ownFlags = map[string]map[string]*regexp.Regexp{
 } // read-only
 
 // ownEnv are the variables that may be set: those that size Go's runtime.
-var ownEnv = regexp.MustCompile(`^(GOMAXPROCS|GOGC|GOMEMLIMIT)=[A-Za-z0-9]+$`)
+var ownEnv = lazy.Regexp(`^(GOMAXPROCS|GOGC|GOMEMLIMIT)=[A-Za-z0-9]+$`)
 
 // Own returns the server as another machine can start it. The error says why it cannot.
 func (s *Server) Own() (*Own, error) {
@@ -62,25 +63,25 @@ func (s *Server) Own() (*Own, error) {
 
 // Check rejects what an agent does not start.
 func (o *Own) Check() error {
-	if len(o.Args) < 2 || ownFlags[o.Args[0]] == nil || !ownKind.MatchString(o.Args[1]) {
+	if len(o.Args) < 2 || ownFlags[o.Args[0]] == nil || !ownKind().MatchString(o.Args[1]) {
 		return fmt.Errorf("no kind of server: %q", o.Args)
 	}
 	for at := 2; at < len(o.Args); at++ {
 		name, value, given := strings.Cut(o.Args[at], "=")
-		allowed := ownFlags[o.Args[0]][name]
-		if allowed == nil {
+		allowed, known := ownFlags[o.Args[0]][name]
+		if !known {
 			return fmt.Errorf("%s: agents do not take it: ceiling %s has no such flag, or it names something on their machine", name, o.Args[0])
 		}
-		if !given && allowed != ownSwitch && at+1 < len(o.Args) {
+		if !given && allowed != nil && at+1 < len(o.Args) {
 			at++
 			value = o.Args[at]
 		}
-		if !allowed.MatchString(value) {
+		if allowed == nil && value != "" || allowed != nil && !allowed().MatchString(value) {
 			return fmt.Errorf("%s %s: agents do not take this value", name, value)
 		}
 	}
 	for _, v := range o.Env {
-		if !ownEnv.MatchString(v) {
+		if !ownEnv().MatchString(v) {
 			return fmt.Errorf("env: %s: agents set only GOMAXPROCS, GOGC and GOMEMLIMIT", v)
 		}
 	}

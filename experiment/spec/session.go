@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"ceiling/internal/condition"
+	"ceiling/internal/lazy"
 	"ceiling/internal/unit"
 )
 
@@ -62,7 +62,7 @@ const OriginSession = "session"
 const stepsMax = 100
 
 // captureName is what a captured value may be called.
-var captureName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`) // read-only
+var captureName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*$`) // read-only
 
 // ReadSession reads a session's file.
 func ReadSession(path string) (*Session, error) {
@@ -95,7 +95,7 @@ func (p *Step) check(dir string) error {
 		return fmt.Errorf("request %s: write the method and the path: POST /login", quoteShort(p.Request))
 	}
 	for name := range p.Capture {
-		if !captureName.MatchString(name) {
+		if !captureName().MatchString(name) {
 			return fmt.Errorf("capture %s: a name has letters, digits, _ and -", quoteShort(name))
 		}
 	}

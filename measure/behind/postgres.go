@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"ceiling/internal/lazy"
 	"ceiling/internal/pause"
 	"ceiling/internal/text"
 	"ceiling/record"
@@ -335,11 +335,11 @@ func hint(err error) string {
 // blockerMost bounds a stored statement, in bytes.
 const blockerMost = 120
 
-var literal = regexp.MustCompile(`(?s)'(?:[^']|'')*'|\$[A-Za-z_]*\$.*?\$[A-Za-z_]*\$|\b[0-9][0-9A-Za-z.]*\b`)
+var literal = lazy.Regexp(`(?s)'(?:[^']|'')*'|\$[A-Za-z_]*\$.*?\$[A-Za-z_]*\$|\b[0-9][0-9A-Za-z.]*\b`)
 
 // withoutLiterals returns a statement with ? in place of its literals: names of people, keys.
 func withoutLiterals(query string) string {
-	short := strings.Join(strings.Fields(literal.ReplaceAllString(parameter.ReplaceAllString(query, "?"), "?")), " ")
+	short := strings.Join(strings.Fields(literal().ReplaceAllString(parameter().ReplaceAllString(query, "?"), "?")), " ")
 	if len(short) > blockerMost {
 		short = strings.ToValidUTF8(short[:blockerMost], "") + "…"
 	}
@@ -349,4 +349,4 @@ func withoutLiterals(query string) string {
 	return short
 }
 
-var parameter = regexp.MustCompile(`\$[0-9]+`)
+var parameter = lazy.Regexp(`\$[0-9]+`)

@@ -9,19 +9,20 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"ceiling/internal/lazy"
 )
 
 // place is {{.column}}, or {{seq}}, {{uuid}}, {{random 1 100}}, {{now}}.
-var place = regexp.MustCompile(`\{\{[^{}]*\}\}`) // read-only
+var place = lazy.Regexp(`\{\{[^{}]*\}\}`) // read-only
 
 // Fills reports whether a text has a place that is filled in: a column, or something that needs no file.
 func Fills(text []byte) bool {
-	return slices.ContainsFunc(place.FindAll(text, -1), func(found []byte) bool {
+	return slices.ContainsFunc(place().FindAll(text, -1), func(found []byte) bool {
 		_, err := parsePlace(string(found))
 		return err == nil
 	})
@@ -144,7 +145,7 @@ func noColumn(name string, columns []string, file string) error {
 // places adds the parts of a text.
 func places(to []segment, text []byte, where int) ([]segment, error) {
 	at := 0
-	for _, found := range place.FindAllIndex(text, -1) {
+	for _, found := range place().FindAllIndex(text, -1) {
 		s, err := parsePlace(string(text[found[0]:found[1]]))
 		if err != nil {
 			return nil, err

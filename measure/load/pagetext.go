@@ -8,11 +8,12 @@ import (
 	"html"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"ceiling/internal/lazy"
 )
 
 // The text of an error page that a person would read, on one line. The page may be cut off.
@@ -84,7 +85,7 @@ func noText(body []byte) bool {
 const escape = '\x1b'
 
 // terminal matches the control sequences of a terminal (ECMA-48): colours, titles of a window.
-var terminal = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])`) // read-only
+var terminal = lazy.Regexp(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])`) // read-only
 
 // oneLine joins lines and removes what is no text; the result has at most 200 bytes.
 func oneLine(text string) string {
@@ -96,7 +97,7 @@ func oneLine(text string) string {
 			return -1
 		}
 		return r
-	}, terminal.ReplaceAllString(text, ""))
+	}, terminal().ReplaceAllString(text, ""))
 	text = strings.Join(strings.Fields(text), " ")
 	for len(text) > errorLineMax {
 		_, size := utf8.DecodeLastRuneInString(text)
@@ -207,13 +208,13 @@ func (r *jsonReader) inside(opening json.Delim, name string, depth int) bool {
 }
 
 // markup matches a comment, what is no text for a reader, or one tag.
-var markup = regexp.MustCompile(`(?is)<!--.*?(-->|$)|<(script|style|noscript|template)\b.*?(</(script|style|noscript|template)\s*>|$)|<!\[CDATA\[|\]\]>|</?([a-z][a-z0-9:._-]*)[^>]*(>|$)|<[!?][^>]*(>|$)`) // read-only
+var markup = lazy.Regexp(`(?is)<!--.*?(-->|$)|<(script|style|noscript|template)\b.*?(</(script|style|noscript|template)\s*>|$)|<!\[CDATA\[|\]\]>|</?([a-z][a-z0-9:._-]*)[^>]*(>|$)|<[!?][^>]*(>|$)`) // read-only
 
 // nameAt is the group of the expression that has the name of a tag.
 const nameAt = 5
 
 // inline tags do not end a paragraph.
-var inline = regexp.MustCompile(`(?i)^(a|abbr|b|br|code|em|font|i|kbd|small|span|strong|sub|sup|tt|u|wbr)$`) // read-only
+var inline = lazy.Regexp(`(?i)^(a|abbr|b|br|code|em|font|i|kbd|small|span|strong|sub|sup|tt|u|wbr)$`) // read-only
 
 // markupText returns the text of HTML or XML: a fault's message; else the title, and the first
 // paragraph if the title says no more than the status does.
@@ -240,14 +241,14 @@ func markupText(page string) string {
 		}
 	}
 	text, at := "", 0
-	for _, m := range markup.FindAllStringSubmatchIndex(page, -1) {
+	for _, m := range markup().FindAllStringSubmatchIndex(page, -1) {
 		text += page[at:m[0]]
 		at = m[1]
 		if m[2*nameAt] < 0 {
 			continue
 		}
 		name := page[m[2*nameAt]:m[2*nameAt+1]]
-		if inline.MatchString(name) {
+		if inline().MatchString(name) {
 			text += map[bool]string{true: " "}[strings.EqualFold(name, "br")]
 			continue
 		}
@@ -271,11 +272,11 @@ func markupText(page string) string {
 }
 
 // software matches the signature of a server below its page: "nginx/1.22.1".
-var software = regexp.MustCompile(`^[A-Za-z][\w.-]*(/[\w.+-]+)?$`) // read-only
+var software = lazy.Regexp(`^[A-Za-z][\w.-]*(/[\w.+-]+)?$`) // read-only
 
 // plainStatus reports whether a text says no more than a status does, or names the software alone.
 func plainStatus(text string) bool {
-	if software.MatchString(text) {
+	if software().MatchString(text) {
 		return true
 	}
 	text = strings.ToLower(text)

@@ -1,7 +1,9 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,7 +52,7 @@ func importedTable(names []string, results []importer.Result) Table {
 	}}
 	for i := range results {
 		r := &results[i]
-		row := []string{names[i], r.Tool, orDash(r.Target), orDash(r.Loop), "-", unit.FormatCount(int64(r.CompletedPerS + 0.5))}
+		row := []string{names[i], r.Tool, cmp.Or(r.Target, "-"), cmp.Or(r.Loop, "-"), "-", unit.FormatCount(int64(r.CompletedPerS + 0.5))}
 		if r.Connections > 0 {
 			row[4] = unit.FormatCount(int64(r.Connections))
 		}
@@ -65,7 +67,7 @@ func importedTable(names []string, results []importer.Result) Table {
 		if r.MaxNs != nil {
 			longest = unit.FormatNs(*r.MaxNs)
 		}
-		row = append(row, longest, orDash(r.From), unit.FormatCount(int64(r.Requests)), unit.FormatCount(int64(r.Failed())),
+		row = append(row, longest, cmp.Or(r.From, "-"), unit.FormatCount(int64(r.Requests)), unit.FormatCount(int64(r.Failed())),
 			fmt.Sprintf("%.3g s", r.DurationS))
 		t.Rows = append(t.Rows, cells(row))
 	}
@@ -77,12 +79,7 @@ func importedFailures(names []string, results []importer.Result) Table {
 	t := Table{Caption: "Responses by status, and requests without one by cause",
 		Columns: []Column{{Name: "file"}, {Name: "what"}, {Name: "count", Figure: true}}}
 	for i := range results {
-		var codes []string
-		for code := range results[i].Statuses {
-			codes = append(codes, code)
-		}
-		slices.Sort(codes)
-		for _, code := range codes {
+		for _, code := range slices.Sorted(maps.Keys(results[i].Statuses)) {
 			t.Rows = append(t.Rows, cells([]string{names[i], "status " + code, unit.FormatCount(int64(results[i].Statuses[code]))}))
 		}
 		for _, e := range results[i].Errors {
@@ -90,13 +87,6 @@ func importedFailures(names []string, results []importer.Result) Table {
 		}
 	}
 	return t
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
 
 func cells(texts []string) []Cell {
