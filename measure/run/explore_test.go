@@ -267,12 +267,13 @@ func TestTakes(t *testing.T) {
 func TestTooShortForTheServer(t *testing.T) {
 	needs.Engine(t)
 	s, err := faultserver.Listen("tcp4", "127.0.0.1:0", faultserver.Every(faultserver.Loop(faultserver.Request(1),
-		func(*faultserver.Conn) error { time.Sleep(70 * time.Millisecond); return nil }, faultserver.Write(faultserver.OK("x")))))
+		func(*faultserver.Conn) error { time.Sleep(600 * time.Millisecond); return nil }, faultserver.Write(faultserver.OK("x")))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	e := sweepOf(t, spec.Server{URL: "http://" + s.Address()})
+	e.Load.Duration = spec.Time(time.Second) // one response in it, however late
 	p, _, err := Explore(t.Context(), e, Options{Out: filepath.Join(t.TempDir(), "plan")}, nil)
 	if err != nil || p.Ended != record.EndedEarly || p.Exit != exit.Invalid || len(p.Runs) != 1 ||
 		!strings.Contains(prose.Text(p.Because), "give -d of 20 responses or more") {
