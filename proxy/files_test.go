@@ -343,8 +343,7 @@ func TestHalfWrittenFile(t *testing.T) {
 	dir := t.TempDir()
 	l := dial(t, run(t, "uring", to("files://"+dir)).addr)
 	for i := range 20 {
-		text := pattern(64 << 10)
-		name := fmt.Sprint(i)
+		text, name := pattern(64<<10), fmt.Sprint(i)
 		f, err := os.Create(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
