@@ -3,13 +3,13 @@ package verdict
 import "ceiling/record"
 
 // nextBottleneck returns the resource that would be full next, and at what multiple of this run's
-// rate; nil if unknown. If both sides compete for the same cores, neither side's CPU is a
-// separate bottleneck.
+// rate; nil if unknown, and of a rate of errors. If both sides compete for the same cores, neither
+// side's CPU is a separate bottleneck.
 func nextBottleneck(f *cpuFacts, bottleneck record.Bottleneck, all []finding) *record.NextBottleneck {
 	var upcoming *record.NextBottleneck
 	for _, found := range all {
 		switch {
-		case found.times < 1 || found.times > timesMost || found.bottleneck == bottleneck:
+		case found.times < 1 || found.times > timesMost || found.bottleneck == bottleneck, bottleneck == record.Failures:
 			continue
 		case bottleneck == record.SharedCPU && (found.bottleneck == record.LoadGenerator || found.bottleneck == record.ServerCPU ||
 			found.bottleneck == record.ServerThread):
