@@ -139,7 +139,7 @@ func (s *stream) document(kind string, v any) error {
 	return s.file.Sync()
 }
 
-// marshalLine encodes a struct on one line, its kind before its fields, without HTML escapes of < > &.
+// marshalLine encodes a struct that always has a field on one line, its kind before it, without HTML escapes of < > &.
 func marshalLine(kind string, v any) ([]byte, error) {
 	begin := `{"kind":"` + kind + `"`
 	line := bytes.NewBufferString(begin)
