@@ -74,7 +74,7 @@ func mayImport() map[string][]string {
 		"proxy/access":        {},
 		"proxy/apps":          {"proxy/config"},
 		"proxy/compress":      {"proxy/config"},
-		"proxy/config":        {"internal/lazy"},
+		"proxy/config":        {},
 		"proxy/listen":        {"internal/ring", "proxy/config"},
 		"proxy/prefork":       {"proxy", "proxy/config", "proxy/listen"},
 		"proxy/files":         {"internal/http1", "proxy/compress", "proxy/config"},

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
-
-	"ceiling/internal/lazy"
 )
 
 // variable is ${NAME} or ${NAME:-default}, as in a shell.
-var variable = lazy.Regexp(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}\n]*)?\}`) // read-only
+var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}\n]*)?\}`) // read-only
 
 // fillIn replaces the environment variables in a file's text, outside of comments that have a line of
 // their own. A value takes its place inside of quotes and outside: \, " and line ends of a value would
@@ -25,8 +24,8 @@ func fillIn(name string, text []byte) ([]byte, Errors) {
 		if bytes.HasPrefix(bytes.TrimSpace(line), []byte{'#'}) {
 			continue
 		}
-		lines[i] = variable().ReplaceAllFunc(line, func(found []byte) []byte {
-			parts := variable().FindSubmatch(found)
+		lines[i] = variable.ReplaceAllFunc(line, func(found []byte) []byte {
+			parts := variable.FindSubmatch(found)
 			value, set := os.LookupEnv(string(parts[1]))
 			if (!set || value == "") && len(parts[2]) > 0 {
 				return parts[2][len(":-"):]

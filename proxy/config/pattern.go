@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
-
-	"ceiling/internal/lazy"
 )
 
 // Kinds of path patterns.
@@ -44,16 +42,16 @@ func PathKind(p string) (kind int, text string) {
 }
 
 var (
-	placeholder = lazy.Regexp(`\{[^}]*[^}0-9,][^}]*\}|/:[A-Za-z_][A-Za-z0-9_]*`) // read-only
-	globStar    = lazy.Regexp(`(^|/)\*|\*\*`)                                    // read-only
-	queryPart   = lazy.Regexp(`\?([A-Za-z0-9_.-]+)=([^&]*)`)                     // read-only
+	placeholder = regexp.MustCompile(`\{[^}]*[^}0-9,][^}]*\}|/:[A-Za-z_][A-Za-z0-9_]*`) // read-only
+	globStar    = regexp.MustCompile(`(^|/)\*|\*\*`)                                    // read-only
+	queryPart   = regexp.MustCompile(`\?([A-Za-z0-9_.-]+)=([^&]*)`)                     // read-only
 )
 
 // checkPath rejects a pattern that can match nothing, or not what it looks like, and says what to
 // write.
 func checkPath(p string) error {
 	kind, text := PathKind(p)
-	if kind == PathRegex && p[0] != '~' || kind == PathPrefix || placeholder().MatchString(text) {
+	if kind == PathRegex && p[0] != '~' || kind == PathPrefix || placeholder.MatchString(text) {
 		if err := looksLike(p, kind); err != nil {
 			return err
 		}
@@ -89,19 +87,19 @@ func checkPath(p string) error {
 func looksLike(p string, kind int) error {
 	plain := strings.TrimLeft(p, "~=")
 	class := regexp.MustCompile(`\\[pPx]\{`).MatchString(plain)
-	switch found := placeholder().FindString(plain); {
+	switch found := placeholder.FindString(plain); {
 	case found != "" && !class:
-		to := placeholder().ReplaceAllStringFunc(strings.Trim(plain, "^$"), func(one string) string {
+		to := placeholder.ReplaceAllStringFunc(strings.Trim(plain, "^$"), func(one string) string {
 			if one[0] == '/' {
 				return "/[^/]+"
 			}
 			return "[^/]+"
 		})
 		return fmt.Errorf("%q: invalid name %s for a part of the path; write %q", p, strings.TrimPrefix(found, "/"), "~^"+to+"$")
-	case kind == PathRegex && queryPart().MatchString(plain):
-		q := queryPart().FindStringSubmatch(plain)
+	case kind == PathRegex && queryPart.MatchString(plain):
+		q := queryPart.FindStringSubmatch(plain)
 		return fmt.Errorf("%q: a path has no query; write queries = { %s = %q }", p, q[1], q[2])
-	case kind == PathRegex && globStar().MatchString(plain):
+	case kind == PathRegex && globStar.MatchString(plain):
 		to := strings.NewReplacer("/**", "(/.*)?", "**", ".*", "*", "[^/]*", ".", `\.`).Replace(plain)
 		return fmt.Errorf("%q: a single * is not a pattern within a path; write %q", p, "~^"+to+"$")
 	case kind == PathRegex && plain[0] != '/' && plain[0] != '^':
