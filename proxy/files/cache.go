@@ -103,10 +103,6 @@ func (k *Cache) leave(d *directory) {
 // get finds a path's files.
 func (k *Cache) get(s *Site, d *directory, clean []byte, now int64) *Found {
 	f := d.paths[string(clean)]
-	recent := f != nil && now-f.checked < f.fresh()
-	if recent && f.fresh() == fileFresh {
-		return f
-	}
 	if f == nil {
 		if k.size >= maxFiles {
 			k.empty()
@@ -115,13 +111,21 @@ func (k *Cache) get(s *Site, d *directory, clean []byte, now int64) *Found {
 		d.paths[string(clean)] = f
 		k.size++
 	}
-	if now2 := d.find(s, string(clean)); now2.name != f.name || now2.Directory != f.Directory || now2.instead != f.instead {
-		f.drop()
-		f.name, f.Directory, f.instead = now2.name, now2.Directory, now2.instead
+	fresh, young := f.fresh()
+	recent := now-f.checked < fresh
+	if recent && !young {
+		return f
+	}
+	if !recent {
+		f.checked = now
+		if now2 := d.find(s, string(clean)); now2.name != f.name || now2.Directory != f.Directory || now2.instead != f.instead {
+			f.drop()
+			f.name, f.Directory, f.instead = now2.name, now2.Directory, now2.instead
+		}
 	}
 	for i, v := range f.variants {
-		f.looked[i] = f.looked[i] && v != nil
 		if v == nil {
+			f.looked[i] = f.looked[i] && recent
 			continue
 		}
 		if info, err := d.root.Stat(f.name + encodings[i].suffix); err != nil || v.young && !recent || !unchanged(v.info, info) {
@@ -129,28 +133,23 @@ func (k *Cache) get(s *Site, d *directory, clean []byte, now int64) *Found {
 			f.variants[i], f.looked[i] = nil, false
 		}
 	}
-	if !recent {
-		f.checked = now
-	}
 	return f
 }
 
-// fresh returns how soon the files are read again. What is missing is looked for each
-// time: a deployment may be about to write it.
-func (f *Found) fresh() int64 {
-	fresh, some := fileFresh, false
+// fresh returns for how long what was found is assumed to stand, and whether a file is young. What is missing is
+// looked for each time: a deployment may be about to write it.
+func (f *Found) fresh() (ns int64, young bool) {
+	some := false
 	for _, v := range f.variants {
-		if some = some || v != nil; v != nil && v.young {
-			fresh = youngFresh
-		}
+		some, young = some || v != nil, young || v != nil && v.young
 	}
 	switch {
-	case f.Directory, some && !f.instead:
-		return fresh
-	case f.instead:
-		return youngFresh
+	case young || f.instead && !f.Directory:
+		return youngFresh, young
+	case some || f.Directory:
+		return fileFresh, false
 	}
-	return 0
+	return 0, false
 }
 
 // variant returns the file in an encoding, nil if there is none.
