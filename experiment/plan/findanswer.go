@@ -163,14 +163,12 @@ func (s *searchState) failedAt(t *tried) []record.SLOTerm {
 		_, terms = s.judge(broken[len(broken)-1])
 	}
 	for _, one := range s.slo { // a p99 is the table's: of runs that ended early it is a bound
-		ns, atLeast := s.missedP99(t)
-		if one.Metric != spec.MetricResponse || one.Quantile != .99 || one.Holds(float64(ns)) {
+		at := slices.IndexFunc(terms, func(b record.SLOTerm) bool { return b.Term == one.String() })
+		if at < 0 || one.Metric != spec.MetricResponse || one.Quantile != .99 {
 			continue
 		}
-		for k := range terms {
-			if terms[k].Term == one.String() {
-				terms[k].Value, terms[k].AtLeast = float64(ns), atLeast
-			}
+		if ns, atLeast := s.missedP99(t); !one.Holds(float64(ns)) {
+			terms[at].Value, terms[at].AtLeast = float64(ns), atLeast
 		}
 	}
 	return terms
