@@ -62,11 +62,14 @@ func profileDifferences(c *record.Comparison) Section {
 	return s
 }
 
-func changeText(c *record.Change) string {
-	if !c.Measured() {
+func changeText(c *record.Change) string { return relative(&c.Relative, c.Measured()) }
+
+// relative formats a ratio − 1 and its interval.
+func relative(e *record.Estimate, measured bool) string {
+	if !measured {
 		return "not measured"
 	}
-	return fmt.Sprintf("%s (%s to %s)", unit.Change(c.Relative.Mid), unit.Change(c.Relative.Low), unit.Change(c.Relative.High))
+	return around(e, unit.Change)
 }
 
 // ChangeForest draws every metric's change with its interval, around no change.

@@ -96,13 +96,7 @@ func EffectForest(f *record.Factorial, metric string) (Drawing, bool) {
 		unit.Percent(f.Confidence), f.Comparisons)), ok
 }
 
-func effectText(x *record.Effect) string {
-	r := &x.Relative
-	if !report.EffectMeasured(x) {
-		return "not measured"
-	}
-	return fmt.Sprintf("%s (%s to %s)", unit.Change(r.Mid), unit.Change(r.Low), unit.Change(r.High))
-}
+func effectText(x *record.Effect) string { return relative(&x.Relative, report.EffectMeasured(x)) }
 
 // shortDecision leaves what would decide it to the words beside it.
 func shortDecision(x *record.Effect) string {

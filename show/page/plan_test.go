@@ -25,22 +25,19 @@ func filledPlan(text, kind string) *record.Plan {
 	for i := range p.Comparison.Changes {                                        // measured
 		p.Comparison.Changes[i].A, p.Comparison.Changes[i].B = 1, 2
 	}
-	keep := map[string]bool{spec.KindSweep: true, spec.KindFind: true, spec.KindProve: true, spec.KindCompare: true,
-		spec.KindFactorial: true}
-	delete(keep, kind)
-	if keep[spec.KindSweep] {
+	if kind != spec.KindSweep {
 		p.Sweep = nil
 	}
-	if keep[spec.KindFind] {
+	if kind != spec.KindFind {
 		p.Search = nil
 	}
-	if keep[spec.KindProve] {
+	if kind != spec.KindProve {
 		p.Proof = nil
 	}
-	if keep[spec.KindCompare] {
+	if kind != spec.KindCompare {
 		p.Comparison = nil
 	}
-	if keep[spec.KindFactorial] {
+	if kind != spec.KindFactorial {
 		p.Factorial = nil
 	}
 	return p

@@ -49,3 +49,14 @@ func TestBar(t *testing.T) {
 		}
 	}
 }
+
+// TestColumnsOfPages: a page has what text has no room for.
+func TestColumnsOfPages(t *testing.T) {
+	f := &record.Factorial{Effects: []record.Effect{{Metric: "rps", Says: recordtest.Say("it helps")}}}
+	d := &record.ProfileDifference{Functions: []record.FunctionDifference{{Name: "f", File: "/a/b.go", Line: 3}}}
+	for want, table := range map[string]*layout.Table{"it helps": EffectTable(f, "rps"), "/a/b.go:3": FunctionTable(d, 1)} {
+		if row := table.Rows[0]; row[len(row)-1] != want || table.Columns[len(row)-1].Drop != layout.Hidden {
+			t.Errorf("%q lacks %q", row, want)
+		}
+	}
+}

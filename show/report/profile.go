@@ -184,11 +184,12 @@ func profileDifference(out *printer, d *record.ProfileDifference) {
 // FunctionTable has a row for each of the first most functions that a profile found to differ.
 func FunctionTable(d *record.ProfileDifference, most int) *layout.Table {
 	t := &layout.Table{Columns: []layout.Column{{Long: "decision"}, {Name: "A", Right: true, Drop: 1}, {Name: "B", Right: true, Drop: 1},
-		{Name: "B − A, with its interval"}, {Name: ProfileName(d.Kind) + " of a request", Least: 20}}}
+		{Name: "B − A, with its interval"}, {Name: ProfileName(d.Kind) + " of a request", Least: 20},
+		{Name: "place", Drop: layout.Hidden}}}
 	for i := range d.Functions[:min(len(d.Functions), most)] {
 		f := &d.Functions[i]
 		t.Rows = append(t.Rows, []string{f.Decision, prose.Cost(f.A, d.Unit), prose.Cost(f.B, d.Unit), differenceText(f, d.Unit),
-			FunctionPlace(f.Name, f.File, f.Line)})
+			FunctionPlace(f.Name, f.File, f.Line), strings.TrimSuffix(fmt.Sprintf("%s:%d", f.File, f.Line), ":0")})
 	}
 	return t
 }

@@ -38,7 +38,7 @@ func SearchTable(rates []record.TriedRate) *layout.Table {
 	return t
 }
 
-// TriedOutcome returns the outcome of a rate by its runs: one that half of them failed is not held.
+// TriedOutcome returns the outcome of a rate by its runs: a rate that half of them failed is not held.
 func TriedOutcome(r *record.TriedRate) record.Outcome {
 	switch {
 	case r.Pass > r.Fail:
@@ -181,9 +181,9 @@ func CellTable(f *record.Factorial) *layout.Table {
 		{Name: "server", Long: "server CPU", Right: true, Drop: 2}, {Name: "runs", Right: true, Drop: 1}, {Name: "bottleneck", Least: 10}}...)
 	for i := range f.Cells {
 		c := &f.Cells[i]
-		var cells []string
-		for n, level := range c.Levels {
-			cells = append(cells, levelName(f, n, level))
+		cells := make([]string, len(f.Factors))
+		for n := range min(len(cells), len(c.Levels)) {
+			cells[n] = levelName(f, n, c.Levels[n])
 		}
 		runs := strconv.Itoa(c.Runs)
 		if c.Invalid > 0 {
@@ -202,7 +202,8 @@ func CellTable(f *record.Factorial) *layout.Table {
 // EffectTable has a row for each effect on a metric.
 func EffectTable(f *record.Factorial, metric string) *layout.Table {
 	t := &layout.Table{Columns: []layout.Column{{Name: MetricName(metric), Least: 16}, {Name: "effect", Right: true}, {Name: "interval"},
-		{Name: "pairs of cells", Right: true, Drop: layout.Hidden}, {Name: "blocks", Right: true, Drop: 1}, {Name: "decision", Least: 12}}}
+		{Name: "pairs of cells", Right: true, Drop: layout.Hidden}, {Name: "blocks", Right: true, Drop: 1}, {Name: "decision", Least: 12},
+		{Name: "in words", Drop: layout.Hidden}}}
 	for i := range f.Effects {
 		x := &f.Effects[i]
 		if x.Metric != metric {
@@ -212,7 +213,8 @@ func EffectTable(f *record.Factorial, metric string) *layout.Table {
 		if EffectMeasured(x) {
 			mid, interval = changed(&x.Relative)
 		}
-		t.Rows = append(t.Rows, []string{EffectName(f, x), mid, interval, strconv.Itoa(x.Pairs), strconv.Itoa(x.Blocks), EffectDecision(x)})
+		t.Rows = append(t.Rows, []string{EffectName(f, x), mid, interval, strconv.Itoa(x.Pairs), strconv.Itoa(x.Blocks), EffectDecision(x),
+			prose.Text(x.Says)})
 	}
 	return t
 }
