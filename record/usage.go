@@ -36,33 +36,77 @@ type ProcessID struct {
 	PID  int
 }
 
-// ProcessCPU is what processes used over some rows. Their time is the longest that any of them was
+// ProcessUsage is what processes used over some rows. Their time is the longest that any of them was
 // observed: one that started or ended within it used nothing for the rest.
-type ProcessCPU struct {
+type ProcessUsage struct {
 	WholeNs float64
-	UsedNs  map[ProcessID]float64
+	By      map[ProcessID]*ProcessUse
 }
 
-// ProcessCPUOf sums the rows of some processes.
-func ProcessCPUOf(rows []*ProcessRow) ProcessCPU {
-	use := ProcessCPU{UsedNs: map[ProcessID]float64{}}
-	width := map[ProcessID]float64{}
+// ProcessUse is what one process used, in ns.
+type ProcessUse struct {
+	ObservedNs, CPUNs, UserNs, SystemNs float64
+	// QueueNs is how long its threads were runnable without a CPU; NaN if a row does not have it.
+	QueueNs float64
+	// Threads are by TID, each as a sum. A thread that is not among the busiest of a row counts as idle
+	// there, which can only understate it.
+	Threads map[int]*ThreadUse
+}
+
+// ProcessUsageOf sums the rows of some processes.
+func ProcessUsageOf(rows []*ProcessRow) ProcessUsage {
+	all := ProcessUsage{By: map[ProcessID]*ProcessUse{}}
 	for _, row := range rows {
 		if row.WidthNs <= 0 {
 			continue
 		}
 		id := ProcessID{row.Host, row.PID}
-		width[id] += float64(row.WidthNs)
-		use.UsedNs[id] += math.Max(float64(row.CPUNs), 0)
-		use.WholeNs = math.Max(use.WholeNs, width[id])
+		if all.By[id] == nil {
+			all.By[id] = &ProcessUse{Threads: map[int]*ThreadUse{}}
+		}
+		all.By[id].add(row)
+		all.WholeNs = math.Max(all.WholeNs, all.By[id].ObservedNs)
 	}
-	return use
+	return all
+}
+
+func (u *ProcessUse) add(row *ProcessRow) {
+	u.ObservedNs += float64(row.WidthNs)
+	u.CPUNs += max(float64(row.CPUNs), 0)
+	u.UserNs += max(float64(row.UserNs), 0)
+	u.SystemNs += max(float64(row.SystemNs), 0)
+	if row.QueueNs < 0 {
+		u.QueueNs = math.NaN()
+	}
+	u.QueueNs += float64(row.QueueNs)
+	for i := range row.Busiest {
+		t := &row.Busiest[i]
+		sum := u.Threads[t.TID]
+		if sum == nil {
+			sum = &ThreadUse{TID: t.TID, Comm: t.Comm}
+			u.Threads[t.TID] = sum
+		}
+		sum.RunNs += max(t.RunNs, 0)
+		if t.QueueNs < 0 || sum.QueueNs < 0 {
+			sum.QueueNs = -1
+		} else {
+			sum.QueueNs += t.QueueNs
+		}
+	}
+}
+
+// Busiest returns the share of the process's time that its busiest thread ran.
+func (u *ProcessUse) Busiest() (most float64) {
+	for _, t := range u.Threads {
+		most = max(most, float64(t.RunNs)/u.ObservedNs)
+	}
+	return most
 }
 
 // Cores returns what one process used, in cores.
-func (u *ProcessCPU) Cores(id ProcessID) float64 {
-	if u.WholeNs == 0 {
-		return 0
+func (u *ProcessUsage) Cores(id ProcessID) float64 {
+	if p := u.By[id]; p != nil {
+		return p.CPUNs / u.WholeNs
 	}
-	return u.UsedNs[id] / u.WholeNs
+	return 0
 }

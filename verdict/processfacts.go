@@ -75,7 +75,6 @@ func processesAmong(f *runFacts, series *record.Series, role, host string, among
 	p.known, p.host = true, host
 	rows = slices.DeleteFunc(rows, func(r *record.ProcessRow) bool { return r.Host != p.host })
 	p.sum(rows)
-	p.sumThreads(rows)
 	p.bySample(rows)
 	p.throttling(f, series, role)
 	p.connectionsOf(f, series)
@@ -132,61 +131,42 @@ func (p *processFacts) find(pid int) *processUse {
 	return nil
 }
 
-// sum adds up each process's CPU over the observed time.
+// sum adds up each process's CPU over the observed time, and that of its threads.
 func (p *processFacts) sum(rows []*record.ProcessRow) {
-	queue, queueKnown := 0.0, true
 	for _, row := range rows {
 		if p.find(row.PID) == nil {
 			p.processes = append(p.processes, processUse{pid: row.PID, comm: row.Comm})
 		}
-		queue += float64(row.QueueNs)
-		queueKnown = queueKnown && row.QueueNs >= 0
 	}
 	slices.SortFunc(p.processes, func(a, b processUse) int { return cmp.Compare(a.pid, b.pid) })
-	use := record.ProcessCPUOf(rows)
+	all, queueNs := record.ProcessUsageOf(rows), 0.0
 	for i := range p.processes {
 		u := &p.processes[i]
-		u.cores = use.Cores(record.ProcessID{Host: p.host, PID: u.pid})
+		id := record.ProcessID{Host: p.host, PID: u.pid}
+		u.cores = all.Cores(id)
 		p.cores += u.cores
-	}
-	if queueKnown {
-		p.queue = some(queue / use.WholeNs)
-	}
-}
-
-// sumThreads adds up the threads. A thread missing from a sample's list of the busiest counts as
-// idle there, which can only understate it.
-func (p *processFacts) sumThreads(rows []*record.ProcessRow) {
-	type key struct{ pid, tid int }
-	uses := map[key]*threadUse{}
-	width := map[int]float64{}
-	for _, row := range rows {
-		width[row.PID] += float64(row.WidthNs)
-		for _, t := range row.Busiest {
-			k := key{row.PID, t.TID}
-			u := uses[k]
-			if u == nil {
-				u = &threadUse{pid: row.PID, tid: t.TID, comm: t.Comm, queue: some(0)}
-				uses[k] = u
-			}
-			u.run += math.Max(float64(t.RunNs), 0)
-			if t.QueueNs < 0 {
-				u.queue.known = false
-			}
-			u.queue.value += float64(t.QueueNs)
+		if use := all.By[id]; use != nil {
+			u.busiest, queueNs = use.Busiest(), queueNs+use.QueueNs
+			p.threadsOf(u.pid, use)
 		}
 	}
-	for _, u := range uses {
-		u.run /= width[u.pid]
-		u.queue.value /= width[u.pid]
-		p.threads = append(p.threads, *u)
-		if of := p.find(u.pid); of != nil {
-			of.busiest = math.Max(of.busiest, u.run)
-		}
+	if !math.IsNaN(queueNs) {
+		p.queue = some(queueNs / all.WholeNs)
 	}
 	slices.SortFunc(p.threads, func(a, b threadUse) int {
 		return cmp.Or(cmp.Compare(b.run, a.run), cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid))
 	})
+}
+
+// threadsOf takes the shares of a process's threads.
+func (p *processFacts) threadsOf(pid int, use *record.ProcessUse) {
+	for _, t := range use.Threads {
+		one := threadUse{pid: pid, tid: t.TID, comm: t.Comm, run: float64(t.RunNs) / use.ObservedNs}
+		if t.QueueNs >= 0 {
+			one.queue = some(float64(t.QueueNs) / use.ObservedNs)
+		}
+		p.threads = append(p.threads, one)
+	}
 }
 
 // bySample computes figures per sample. The processes of one sample end their interval together.

@@ -61,7 +61,7 @@ func Processes(run *Run) []Process {
 	}
 	var list []Process
 	for key := range maps.Keys(by) {
-		use := record.ProcessCPUOf(end[processKey{host: key.host, role: key.role}])
+		use := record.ProcessUsageOf(end[processKey{host: key.host, role: key.role}])
 		list = append(list, processOf(run, by[key], use.WholeNs))
 	}
 	order := map[string]int{record.RoleSubject: -2, record.RoleGenerator: -1}
@@ -81,8 +81,8 @@ func Processes(run *Run) []Process {
 
 func processOf(run *Run, rows []*record.ProcessRow, wholeNs float64) Process {
 	p := Process{Host: rows[0].Host, Role: rows[0].Role, PID: rows[0].PID, Comm: rows[0].Comm}
-	var cpu, user, system, queue, voluntary, involuntary, looked float64
-	queued, seen := true, false
+	var voluntary, involuntary, looked float64
+	var inside []*record.ProcessRow
 	var over []row
 	for _, r := range rows {
 		from, to := interval(r.TNs, r.WidthNs)
@@ -93,24 +93,18 @@ func processOf(run *Run, rows []*record.ProcessRow, wholeNs float64) Process {
 		if !run.InWindow(&r.ObservedHead) {
 			continue
 		}
-		seen = true
-		cpu, user, system = cpu+max(float64(r.CPUNs), 0), user+float64(r.UserNs), system+float64(r.SystemNs)
-		queue, queued = queue+float64(r.QueueNs), queued && r.QueueNs >= 0
+		inside = append(inside, r)
 		p.Threads, p.RSS = max(p.Threads, r.Threads), max(p.RSS, r.RSSBytes)
 		if r.Voluntary >= 0 && r.Involuntary >= 0 && r.SwitchesNs > 0 {
 			voluntary, involuntary, looked = voluntary+float64(r.Voluntary), involuntary+float64(r.Involuntary), looked+float64(r.SwitchesNs)/1e9
 		}
 	}
-	if !seen {
-		wholeNs = 0
-	}
-	p.Cores, p.User, p.System = ratio(cpu, wholeNs), ratio(user, wholeNs), ratio(system, wholeNs)
-	p.Queue = math.NaN()
-	if queued {
-		p.Queue = ratio(queue, wholeNs)
+	p.Cores, p.User, p.System, p.Queue, p.Busiest = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
+	if use := record.ProcessUsageOf(inside).By[record.ProcessID{Host: p.Host, PID: p.PID}]; use != nil {
+		p.Cores, p.User, p.System, p.Queue = use.CPUNs/wholeNs, use.UserNs/wholeNs, use.SystemNs/wholeNs, use.QueueNs/wholeNs
+		p.Busiest = use.Busiest()
 	}
 	p.Voluntary, p.Involuntary = ratio(voluntary, looked), ratio(involuntary, looked)
-	p.Busiest = busiest(run, rows)
 	p.Waits = waits(run, rows)
 	p.Over = sparkOf(thin("", over, []Line{{Name: p.Comm}}, sparkPoints))
 	return p
@@ -122,23 +116,6 @@ func ratio(a, b float64) float64 {
 		return math.NaN()
 	}
 	return a / b
-}
-
-// busiest returns the share of the window that the busiest thread ran.
-func busiest(run *Run, rows []*record.ProcessRow) float64 {
-	ran := map[int]float64{}
-	var most, window float64
-	for _, r := range rows {
-		if !run.InWindow(&r.ObservedHead) {
-			continue
-		}
-		window += float64(r.WidthNs)
-		for _, t := range r.Busiest {
-			ran[t.TID] += float64(t.RunNs)
-			most = max(most, ran[t.TID])
-		}
-	}
-	return ratio(most, window)
 }
 
 // waitsShown is the number of wait locations that fit in the table.

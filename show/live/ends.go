@@ -3,7 +3,6 @@ package live
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 
 	"ceiling/record"
@@ -27,7 +26,7 @@ type End struct {
 	// Processes is their number, Cores the cores that they used: CPU time / time.
 	Processes int
 	Cores     float64
-	// Busiest is the share of its time that the busiest thread ran, -1 if unknown.
+	// Busiest is the share of its time that the busiest thread ran.
 	Busiest float64
 }
 
@@ -67,17 +66,13 @@ func endsOf(r *rows, home string) Hosts {
 
 // endOf adds up CPU use of the processes of one role.
 func endOf(r *rows, role string, after int64) End {
-	e := End{Busiest: -1}
+	var e End
 	var seen []*record.ProcessRow
-	threads := map[record.ProcessID]float64{}
 	for _, row := range since(r.observed.Processes, after) {
 		if row.Role != role || row.WidthNs <= 0 {
 			continue
 		}
 		seen = append(seen, row)
-		for _, t := range row.Busiest {
-			threads[record.ProcessID{Host: row.Host, PID: t.TID}] += math.Max(float64(t.RunNs), 0)
-		}
 		e.Host = row.Host
 		switch e.Name {
 		case "", row.Comm:
@@ -86,14 +81,12 @@ func endOf(r *rows, role string, after int64) End {
 			e.Name = "several programs"
 		}
 	}
-	use := record.ProcessCPUOf(seen)
-	for id := range use.UsedNs {
+	use := record.ProcessUsageOf(seen)
+	for id, p := range use.By {
 		e.Cores += use.Cores(id)
+		e.Busiest = max(e.Busiest, p.Busiest())
 	}
-	for _, ran := range threads {
-		e.Busiest = math.Max(e.Busiest, math.Min(ran/use.WholeNs, 1))
-	}
-	e.Processes, e.Known = len(use.UsedNs), len(use.UsedNs) > 0
+	e.Processes, e.Known = len(use.By), len(use.By) > 0
 	return e
 }
 

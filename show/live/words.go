@@ -189,10 +189,7 @@ func (e *End) CoresSay() string {
 	if e.Processes > 1 {
 		text += fmt.Sprintf(" in %d processes", e.Processes)
 	}
-	if e.Busiest >= 0 {
-		text += ", busiest thread " + unit.Percent(e.Busiest)
-	}
-	return text
+	return text + ", busiest thread " + unit.Percent(e.Busiest)
 }
 
 // Carried formats a direction relative to its limit: "2.10 Gbit/s of 10.0 Gbit/s, 21%".
