@@ -56,7 +56,11 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	if k.BracketedAbove {
 		found.High = k.High
 	}
+	// The lowest load that is not measurably slower than the peak.
+	level := valid[slices.IndexFunc(valid, func(p record.CurvePoint) bool { return p.X > found.Low })]
+	found.Undecided = !k.BracketedAbove && level.X < top.X
 	switch {
+	case found.Undecided:
 	case !k.BracketedAbove:
 		found.Add = []float64{2 * top.X, 4 * top.X}
 	case !k.BracketedBelow && first.X > 1 && k.High <= first.X:
@@ -67,6 +71,8 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	c.Knee, c.Bottleneck = found, ceilingBeyond(valid, k.High)
 	extend := more(c, found.Add)
 	switch {
+	case found.Undecided:
+		c.Says = say("curve.undecided", with{"top": place(c, top.X), "per_s": peak, "level": lower(c, level.X), "bottleneck": c.Bottleneck})
 	case !k.BracketedAbove:
 		c.Says = say("curve.grows", with{"top": place(c, top.X), "per_s": peak, "extend": extend, "bottleneck": c.Bottleneck})
 	case !k.BracketedBelow && k.High <= 1:

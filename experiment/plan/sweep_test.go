@@ -172,6 +172,13 @@ func TestKneeThatIsNotBracketed(t *testing.T) {
 	if k := flat.Curves[0].Knee; k == nil || k.Low != 0 || len(k.Add) == 0 || k.Add[len(k.Add)-1] >= 16 {
 		t.Errorf("a flat curve: %+v", k)
 	}
+	noise := []float64{0, -40, 45, 20} // by repeat
+	noisy := concluded(sweepOver(t, []spec.Count{1, 4, 8, 32}, nil, 3), func(s record.Step) float64 {
+		return 75*math.Min(float64(s.Connections), 4) + math.Log2(float64(s.Connections))/5*noise[s.Repeat]
+	}, nil)
+	if k := noisy.Curves[0].Knee; k == nil || k.Low != 1 || !k.Undecided {
+		t.Errorf("from 4 on no point is measurably slower than the last: %+v, %+v", k, noisy.Curves[0].Says)
+	}
 }
 
 // TestVoidRunsAreLeftOut: one invalid run of a point does not count, a point with

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -32,13 +33,11 @@ func NextCommand(p *record.Plan) string {
 	load, at := oneLoad(&p.Experiment)
 	switch a := p.Answer().(type) {
 	case *record.Sweep:
-		if at != "" && len(a.Curves) == 1 {
-			return afterSweep(&a.Curves[0], at)
+		if len(a.Curves) == 1 {
+			return afterSweep(p, &a.Curves[0], at)
 		}
 	case *record.Search:
-		if at != "" && a.Capacity.Mid > 0 {
-			return "ceiling prove " + load + at
-		}
+		return afterSearch(p, a, load, at)
 	case *record.Proof:
 		return afterProof(a, load, at)
 	case *record.Comparison:
@@ -47,6 +46,43 @@ func NextCommand(p *record.Plan) string {
 		return afterFactorial(p)
 	}
 	return ""
+}
+
+// afterSearch measures each rate for longer where that is what the answer lacks, else proves what limits
+// the rate found; where none passes it shows how long one request takes that waits for no other.
+func afterSearch(p *record.Plan, s *record.Search, load, at string) string {
+	if times := longer(s); times > 1 && !p.Hidden && slices.Contains(p.Command, "find") {
+		if line := Again(p.Command, "-d", fmt.Sprintf("%gs", math.Ceil(times*float64(p.Experiment.Load.Duration)/1e9))); line != "" {
+			return line
+		}
+	}
+	switch {
+	case at == "":
+		return ""
+	case s.Capacity.Mid > 0:
+		return "ceiling prove " + load + at
+	case len(s.Failed) > 0:
+		return "ceiling run -c 1 " + at
+	}
+	return ""
+}
+
+// longer returns how many times longer each run of a search should have been.
+func longer(s *record.Search) float64 {
+	times := 1.0
+	for _, c := range slices.Concat(s.Caveats, s.Capacity.Warnings) {
+		switch c.Code {
+		case "search.few-requests":
+			has, some := c.With["requests"].(float64)
+			needed, known := c.With["needed"].(float64)
+			if some && known && has > 0 {
+				times = max(times, needed/has)
+			}
+		case "search.crossed", "search.runs-disagree":
+			times = max(times, 2)
+		}
+	}
+	return times
 }
 
 func afterProof(p *record.Proof, load, at string) string {
@@ -136,10 +172,15 @@ func oneLoad(e *spec.Experiment) (load, at string) {
 	return load, text.Word(e.Servers[0].URL + m.Path)
 }
 
-// afterSweep proves the bottleneck at the load from which more brings no more, and
-// loads more where there is none.
-func afterSweep(c *record.Curve, at string) string {
-	if c.Over != "connections" || c.Knee == nil {
+// afterSweep proves the bottleneck at the load from which more brings no more, loads more where there
+// is none, and repeats where the runs differ too much to tell.
+func afterSweep(p *record.Plan, c *record.Curve, at string) string {
+	switch {
+	case c.Knee == nil:
+		return ""
+	case c.Knee.Undecided && !p.Hidden:
+		return Again(p.Command, "--repeats", fmt.Sprint(2*p.Experiment.Repeats))
+	case c.Over != "connections" || at == "":
 		return ""
 	}
 	if c.Knee.High > 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
@@ -41,6 +42,8 @@ func TestNextCommand(t *testing.T) {
 		"capacity": {func(p *record.Plan) { p.Search = &record.Search{Capacity: record.Estimate{Mid: 100}} },
 			"ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"no capacity": {func(p *record.Plan) { p.Search = &record.Search{} }, ""},
+		"no rate passes": {func(p *record.Plan) { p.Search = &record.Search{Failed: []record.SLOTerm{{Term: "p99<1ms"}}} },
+			"ceiling run -c 1 'http://127.0.0.1:8080/read?a=1&b'"},
 		"not proved": {func(p *record.Plan) { p.Proof = new(record.Proof) },
 			"ceiling prove --share 0.1 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"of three blocks": {func(p *record.Plan) {
@@ -63,19 +66,31 @@ func TestNextCommand(t *testing.T) {
 // again with twice as many, whatever number it had.
 func TestAgain(t *testing.T) {
 	unsure := &record.Comparison{Blocks: 12, Changes: []record.Change{{Decision: record.CannotTell}}}
-	few := &record.Comparison{Blocks: 3, Changes: slices.Repeat(unsure.Changes, 4)}
+	fewBlocks := &record.Comparison{Blocks: 3, Changes: slices.Repeat(unsure.Changes, 4)}
 	sure := &record.Comparison{Blocks: 12, Changes: []record.Change{{Decision: record.Better}}}
 	effects := func(decision string) *record.Factorial {
 		return &record.Factorial{Blocks: 12, Effects: []record.Effect{{Decision: record.Higher}, {Decision: decision}}}
 	}
+	search := func(caveats ...record.Statement) record.Plan {
+		p := record.Plan{Ending: record.Ending{Search: &record.Search{Capacity: record.Estimate{Mid: 100, Low: 100, High: 101}, Caveats: caveats}}}
+		p.Experiment.Load.Duration = spec.Time(time.Second)
+		return p
+	}
+	crossed := record.State("search.crossed", record.Values{"per_s": 101, "failing_per_s": 100})
+	few := record.State("search.few-requests", record.Values{"per_s": 100, "requests": 100, "needed": 250})
+	sweep := record.Plan{Ending: record.Ending{Sweep: &record.Sweep{Curves: []record.Curve{{Over: "connections", Knee: &record.Knee{Undecided: true}}}}}}
+	sweep.Experiment.Repeats = 3
 	for name, c := range map[string]struct {
 		plan    record.Plan
 		command string
 		want    string
 	}{
+		"search, few requests":  {search(few), "ceiling find -d 1s --slo p99<5ms h", "ceiling find --slo 'p99<5ms' h -d 3s"},
+		"search, runs disagree": {search(crossed), "ceiling find h", "ceiling find h -d 2s"},
+		"sweep, undecided":      {sweep, "ceiling run -c 1,2 h", "ceiling run -c 1,2 h --repeats 6"},
 		"comparison":            {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare a b", "ceiling compare a b --blocks 24"},
 		"comparison, number":    {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare --blocks 12 a b", "ceiling compare a b --blocks 24"},
-		"comparison, few":       {record.Plan{Ending: record.Ending{Comparison: few}}, "ceiling compare --blocks 3 a b", "ceiling compare a b --blocks 8"},
+		"comparison, few":       {record.Plan{Ending: record.Ending{Comparison: fewBlocks}}, "ceiling compare --blocks 3 a b", "ceiling compare a b --blocks 8"},
 		"comparison, joined":    {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare a --blocks=12 b", "ceiling compare a b --blocks 24"},
 		"comparison of a file":  {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling run f.yaml", ""},
 		"comparison, told":      {record.Plan{Ending: record.Ending{Comparison: sure}}, "ceiling compare a b", "ceiling compare a b --profile"},
