@@ -150,7 +150,24 @@ func proofSays(p *record.Proof, waits bool) record.Statement {
 	if n := p.Resources[0].Blocks; p.Resources[0].Elasticity.Confidence < leastConfidence {
 		return say("proof.few-blocks", with{"blocks": n, "resources": resources, "agreement": agreement})
 	}
-	return say("proof.none", with{"resources": resources, "agreement": agreement})
+	code := "proof.none"
+	if undecided(p.Resources) {
+		code = "proof.undecided"
+	}
+	return say(code, with{"blocks": p.Resources[0].Blocks, "resources": resources, "agreement": agreement})
+}
+
+// undecided reports whether more blocks might prove a resource: an interval reaches what a bottleneck
+// has, and no two are known to matter.
+func undecided(all []record.Elasticity) bool {
+	matter, may := 0, false
+	for i := range all {
+		if all[i].Resource != record.PerturbConcurrency && all[i].Elasticity.Low > 0 {
+			matter++
+		}
+		may = may || all[i].Elasticity.High >= minElasticity
+	}
+	return may && matter < 2
 }
 
 // agreementSays states what the undisturbed runs say about it.

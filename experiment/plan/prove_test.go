@@ -161,6 +161,9 @@ func TestPlantedCeilingsAreProved(t *testing.T) {
 			}
 		}
 	}
+	if noisy := prove(proofOf(0, 64), loop{generator: 5 * us, server: 20 * us}, "server CPU", 0.4, 1); noisy.Says.Code != "proof.undecided" {
+		t.Errorf("runs that differ too much: %q", prose.Text(noisy.Says))
+	}
 	two := prove(proofOf(0, 64), loop{generator: 20 * us, server: 20 * us}, "", 0.01, 1)
 	if len(two.Caveats) == 0 || !strings.Contains(prose.Text(two.Caveats[0]), "smaller --share") {
 		t.Errorf("two alike: %+v, %q", two.Sum, two.Caveats)

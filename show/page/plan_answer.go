@@ -114,7 +114,7 @@ func searchCard(q *record.Search) *Verdict {
 }
 
 func proofCard(q *record.Proof) *Verdict {
-	v := &Verdict{Outcome: "not proved", Mood: mood(q.Proved != ""), Gloss: "no single resource limits", Figure: count(q.PerS.Mid), Unit: "requests/s",
+	v := &Verdict{Outcome: "not proved", Mood: mood(q.Proved != ""), Gloss: notProved(q), Figure: count(q.PerS.Mid), Unit: "requests/s",
 		Spread: reach(&q.PerS, unit.FormatSI), Bottleneck: q.Proved, Because: sentence(prose.Text(q.Says))}
 	if q.Proved != "" {
 		v.Outcome = "proved"
@@ -122,6 +122,17 @@ func proofCard(q *record.Proof) *Verdict {
 		v.Gloss = cmp.Or(v.Gloss, "the runs' own verdict cannot tell")
 	}
 	return v
+}
+
+// notProved says in a few words what a proof found where no resource is the bottleneck.
+func notProved(q *record.Proof) string {
+	switch q.Says.Code {
+	case "proof.waits":
+		return "the server waits, whatever its speed"
+	case "proof.none":
+		return "no single resource limits"
+	}
+	return "more blocks may show it"
 }
 
 // comparisonCard shows the change of the rate, or that none could be determined.

@@ -39,7 +39,11 @@ func NextCommand(p *record.Plan) string {
 	case *record.Search:
 		return afterSearch(p, a, load, at)
 	case *record.Proof:
-		return afterProof(a, load, at)
+		connections := 0
+		if c := p.Experiment.Load.Connections; len(c) == 1 {
+			connections = int(c[0])
+		}
+		return afterProof(a, connections, load, at)
 	case *record.Comparison:
 		return afterComparison(p)
 	case *record.Factorial:
@@ -85,15 +89,23 @@ func longer(s *record.Search) float64 {
 	return times
 }
 
-func afterProof(p *record.Proof, load, at string) string {
+func afterProof(p *record.Proof, connections int, load, at string) string {
 	switch {
 	case at == "":
 		return ""
 	case p.Proved == string(record.ServerCPU):
 		return "ceiling profile " + load + at
+	case p.Proved == record.PerturbConcurrency && connections > 0:
+		return fmt.Sprintf("ceiling run -c %d,%d,%d %s", connections, 2*connections, 4*connections, at)
 	case p.Proved == "" && blocksLack(p) > 0:
 		return fmt.Sprintf("ceiling prove --blocks %d %s%s", blocksLack(p), load, at)
-	case p.Proved == "":
+	}
+	switch p.Says.Code {
+	case "proof.waits": // its stacks show what it waits for
+		return "ceiling profile " + load + at
+	case "proof.undecided": // four times as many halve the intervals
+		return fmt.Sprintf("ceiling prove --blocks %d %s%s", 4*p.Resources[0].Blocks, load, at)
+	case "proof.none":
 		return "ceiling prove --share 0.1 " + load + at
 	}
 	return ""

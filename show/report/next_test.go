@@ -29,6 +29,11 @@ func TestNextCommand(t *testing.T) {
 			p.Sweep = &record.Sweep{Curves: []record.Curve{{Over: "connections", Knee: &k}}}
 		}
 	}
+	says := func(code string) func(p *record.Plan) {
+		return func(p *record.Plan) {
+			p.Proof = &record.Proof{Says: record.State(code, nil), Resources: []record.Elasticity{{Resource: "server CPU", Blocks: 8}}}
+		}
+	}
 	proved := func(p *record.Plan) { p.Proof = &record.Proof{Proved: string(record.ServerCPU)} }
 	for name, c := range map[string]struct {
 		change func(p *record.Plan)
@@ -44,8 +49,11 @@ func TestNextCommand(t *testing.T) {
 		"no capacity": {func(p *record.Plan) { p.Search = &record.Search{} }, ""},
 		"no rate passes": {func(p *record.Plan) { p.Search = &record.Search{Failed: []record.SLOTerm{{Term: "p99<1ms"}}} },
 			"ceiling run -c 1 'http://127.0.0.1:8080/read?a=1&b'"},
-		"not proved": {func(p *record.Plan) { p.Proof = new(record.Proof) },
-			"ceiling prove --share 0.1 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"concurrency": {func(p *record.Plan) { p.Proof = &record.Proof{Proved: record.PerturbConcurrency} },
+			"ceiling run -c 64,128,256 'http://127.0.0.1:8080/read?a=1&b'"},
+		"a wait":    {says("proof.waits"), "ceiling profile -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"several":   {says("proof.none"), "ceiling prove --share 0.1 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"undecided": {says("proof.undecided"), "ceiling prove --blocks 32 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"of three blocks": {func(p *record.Plan) {
 			p.Proof = &record.Proof{Resources: []record.Elasticity{{Resource: "generator", Blocks: 3}, {Resource: "server CPU", Blocks: 3}}}
 		}, "ceiling prove --blocks 7 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
