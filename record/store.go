@@ -112,35 +112,35 @@ func progressOf(f File) Progress {
 // Entry is one line of a list of runs.
 type Entry struct {
 	// ID of the run, or the file's name if it is unreadable; Short is a unique suffix of it.
-	ID    string
-	Short string
+	ID    string `json:"id"`
+	Short string `json:"short"`
+	// Kind of a plan ("sweep", "find", …) with its number of Runs, its one-word Result (of a
+	// proof or a comparison) and what it Says; "" for a single run.
+	Kind string `json:"kind"`
 	// Started, Target, the load (TargetPerS of an open loop), the completed requests per second,
 	// the p99 of the response time, Outcome and Bottleneck are those of the Run. A run without a
 	// result has only the first two.
 	//
 	// For a plan they are its answer's: the rate that a search found, the highest of a sweep.
 	// Missing ones are 0 or "".
-	Started       time.Time
-	Target        string
-	Connections   int
-	Pipelining    int
-	TargetPerS    float64
-	CompletedPerS float64
-	P99Ns         int64
-	Outcome       Outcome
-	Bottleneck    Bottleneck
-	Progress      Progress
-	// Kind of a plan ("sweep", "find", …) with its number of Runs, its one-word Result (of a
-	// proof or a comparison) and what it Says; "" for a single run.
-	Kind   string
-	Runs   int
-	Result string
-	Says   Statement
-	// Onward says how to continue a plan that was lost.
-	Onward Statement
+	Started       time.Time  `json:"started,omitzero"`
+	Target        string     `json:"target,omitempty"`
+	Connections   int        `json:"connections,omitempty"`
+	Pipelining    int        `json:"pipelining,omitempty"`
+	TargetPerS    float64    `json:"target_per_s,omitempty"`
+	Runs          int        `json:"runs,omitempty"`
+	CompletedPerS float64    `json:"completed_per_s,omitempty"`
+	P99Ns         int64      `json:"p99_ns,omitempty"`
+	Outcome       Outcome    `json:"outcome,omitempty"`
+	Result        string     `json:"result,omitempty"`
+	Bottleneck    Bottleneck `json:"bottleneck,omitempty"`
+	Progress      Progress   `json:"state,omitempty"`
 	// Unreadable says why nothing more is known: the file is not a record, damaged, or newer than
 	// this program; "" for a good one.
-	Unreadable string
+	Unreadable string    `json:"unreadable,omitempty"`
+	Says       Statement `json:"-"`
+	// Onward says how to continue a plan that was lost.
+	Onward Statement `json:"-"`
 }
 
 // List returns everything in the store, newest first; files not named like a record come last. It

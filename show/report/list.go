@@ -73,39 +73,22 @@ func load(e *record.Entry) string {
 	return text
 }
 
-// ListedEntry is an entry in the document of WriteListJSON; unknown values are omitted.
-type ListedEntry struct {
-	ID            string    `json:"id"`
-	Short         string    `json:"short"`
-	Kind          string    `json:"kind"`
-	Started       time.Time `json:"started,omitzero"`
-	Target        string    `json:"target,omitempty"`
-	Connections   int       `json:"connections,omitempty"`
-	Pipelining    int       `json:"pipelining,omitempty"`
-	TargetPerS    float64   `json:"target_per_s,omitempty"`
-	Runs          int       `json:"runs,omitempty"`
-	CompletedPerS float64   `json:"completed_per_s,omitempty"`
-	P99Ns         int64     `json:"p99_ns,omitempty"`
-	Outcome       string    `json:"outcome,omitempty"`
-	Result        string    `json:"result,omitempty"`
-	Bottleneck    string    `json:"bottleneck,omitempty"`
-	Says          string    `json:"says,omitempty"`
-	State         string    `json:"state,omitempty"`
-	Unreadable    string    `json:"unreadable,omitempty"`
+// listedEntry is an entry in the document of WriteListJSON.
+type listedEntry struct {
+	record.Entry
+	Says string `json:"says,omitempty"`
 }
 
-// WriteListJSON writes the entries of a directory as one document, ceiling.list/1.
+// WriteListJSON writes the entries of a directory as one document, ceiling.list/1; unknown values are omitted.
 func WriteListJSON(w io.Writer, dir string, entries []record.Entry) error {
-	list := make([]ListedEntry, len(entries))
+	list := make([]listedEntry, len(entries))
 	for i, e := range entries {
-		list[i] = ListedEntry{ID: e.ID, Short: cmp.Or(e.Short, e.ID), Kind: cmp.Or(e.Kind, KindRun), Started: e.Started, Target: e.Target,
-			Connections: e.Connections, Pipelining: e.Pipelining, TargetPerS: e.TargetPerS, Runs: e.Runs, CompletedPerS: e.CompletedPerS,
-			P99Ns: e.P99Ns, Outcome: string(e.Outcome), Result: e.Result, Bottleneck: string(e.Bottleneck), Says: prose.Text(e.Says),
-			State: string(e.Progress), Unreadable: e.Unreadable}
+		e.Short, e.Kind = cmp.Or(e.Short, e.ID), cmp.Or(e.Kind, KindRun)
+		list[i] = listedEntry{e, prose.Text(e.Says)}
 	}
 	return writeDocument(w, struct {
 		Schema    string        `json:"schema"`
 		Directory string        `json:"directory"`
-		Entries   []ListedEntry `json:"entries"`
+		Entries   []listedEntry `json:"entries"`
 	}{"ceiling.list/1", dir, list})
 }
