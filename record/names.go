@@ -37,6 +37,11 @@ const (
 	Inconclusive  Bottleneck = "inconclusive"
 )
 
+// Blames reports whether something other than the generator kept the responses from keeping up.
+func Blames(b Bottleneck) bool {
+	return b != "" && b != Inconclusive && b != TargetRate && b != LoadGenerator
+}
+
 // Bottlenecks returns all that a verdict can name.
 func Bottlenecks() []Bottleneck {
 	return []Bottleneck{LoadGenerator, ServerCPU, SharedCPU, ServerThread, ServerBlocked, Uneven, Bandwidth, Packets, AcceptQueue, Concurrency,

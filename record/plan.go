@@ -320,6 +320,12 @@ type CurvePoint struct {
 	RunIDs []string  `json:"run_ids"`
 }
 
+// Counts reports whether a point's rate is what the service answered: not where the run is invalid, unless
+// because the service did not reach the rate asked for, which spoils the response times alone.
+func Counts(p *CurvePoint) bool {
+	return p.Outcome != Invalid || p.TargetPerS > 0 && Blames(p.Bottleneck)
+}
+
 // LittleWithin is how far from the slots of a closed loop rate × response time may be, as a share: requests
 // that cross an edge of the window count at one edge only.
 const LittleWithin = 0.1

@@ -14,7 +14,7 @@ import (
 
 // concludeCurve finds the knee, fits the scalability law and names the bottleneck of the curve.
 func concludeCurve(c *record.Curve, e *spec.Experiment) {
-	valid := slices.DeleteFunc(slices.Clone(c.Points), func(p record.CurvePoint) bool { return p.Outcome == record.Invalid })
+	valid := slices.DeleteFunc(slices.Clone(c.Points), func(p record.CurvePoint) bool { return !record.Counts(&p) })
 	if n := len(c.Points) - len(valid); n > 0 {
 		c.Caveats = append(c.Caveats, say("curve.invalid-points", with{"invalid": n, "points": len(c.Points)}))
 	}
@@ -40,7 +40,10 @@ func concludeCurve(c *record.Curve, e *spec.Experiment) {
 
 // knee brackets the load beyond which throughput no longer grows throughput.
 func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
-	k, err := stat.FindKnee(points, stat.KneeWithin, confidence)
+	k, err := kneeOfRates(valid), error(nil)
+	if c.Over != OverRate {
+		k, err = stat.FindKnee(points, stat.KneeWithin, confidence)
+	}
 	if err != nil {
 		c.Caveats = append(c.Caveats, say("curve.no-knee", with{"error": err.Error()}))
 		return
@@ -57,8 +60,8 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 		found.High = k.High
 	}
 	// The lowest load that is not measurably slower than the peak.
-	level := valid[slices.IndexFunc(valid, func(p record.CurvePoint) bool { return p.X > found.Low })]
-	found.Undecided = !k.BracketedAbove && level.X < top.X
+	level := valid[max(slices.IndexFunc(valid, func(p record.CurvePoint) bool { return p.X > found.Low }), 0)]
+	found.Undecided = !k.BracketedAbove && level.X < top.X && c.Over != OverRate
 	switch {
 	case found.Undecided:
 	case !k.BracketedAbove:
@@ -83,6 +86,18 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 		c.Says = say("curve.peak", with{"per_s": peak, "low": lower(c, k.Low), "high": place(c, k.High), "extend": extend,
 			"bottleneck": c.Bottleneck})
 	}
+}
+
+// kneeOfRates brackets it by the rates themselves: the last that was reached, and the first that was not.
+func kneeOfRates(valid []record.CurvePoint) (k stat.Knee) {
+	for _, p := range valid {
+		if k.High = p.X; p.PerS.Mid < (1-stat.KneeWithin)*p.X {
+			k.BracketedAbove = true
+			break
+		}
+		k.Low, k.BracketedBelow = p.X, true
+	}
+	return k
 }
 
 // between reports whether a load inside the bracket was measured without deciding, because of

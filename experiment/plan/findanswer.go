@@ -129,7 +129,7 @@ func wallAt(t *tried) record.Bottleneck {
 }
 
 func worthNaming(ceiling record.Bottleneck) bool {
-	return blames(ceiling) || ceiling == record.LoadGenerator
+	return record.Blames(ceiling) || ceiling == record.LoadGenerator
 }
 
 // crossed returns the lowest failing rate and the highest passing one above it: one of them is
@@ -223,7 +223,7 @@ func failure(terms []record.SLOTerm, bottleneck record.Bottleneck) record.Statem
 	for _, t := range terms {
 		parts = append(parts, failedTerm(t))
 	}
-	if !blames(bottleneck) {
+	if !record.Blames(bottleneck) {
 		bottleneck = ""
 	}
 	return say("search.failure", with{"terms": parts, "bottleneck": bottleneck})

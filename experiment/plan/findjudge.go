@@ -70,7 +70,7 @@ func (s *searchState) judge(m *record.Measured) (classification, []record.SLOTer
 	broken := slices.DeleteFunc(terms, func(t record.SLOTerm) bool { return t.Met })
 	switch {
 	case m.StoppedEarly != "", m.Outcome == record.Invalid &&
-		(m.Completed == 0 && m.Failed > 0 || (blames(m.Bottleneck) || m.BacklogShare > backlogMax)):
+		(m.Completed == 0 && m.Failed > 0 || (record.Blames(m.Bottleneck) || m.BacklogShare > backlogMax)):
 		// A run is invalid for a server's bottleneck if the rate was not sustained although the
 		// SLO passed: the cost of a growing queue comes later.
 		if len(broken) == 0 {
@@ -90,11 +90,6 @@ func (s *searchState) judge(m *record.Measured) (classification, []record.SLOTer
 // backlogMax is the share of requests that may be unanswered at the end of a step before the queue
 // counts as growing, as in package verdict.
 const backlogMax = 0.01
-
-// blames reports whether something other than the generator kept the responses from keeping up.
-func blames(ceiling record.Bottleneck) bool {
-	return ceiling != "" && ceiling != record.Inconclusive && ceiling != record.TargetRate && ceiling != record.LoadGenerator
-}
 
 // notKept is the term that every rate must meet: responses keep up with requests.
 func notKept(m *record.Measured) record.SLOTerm {

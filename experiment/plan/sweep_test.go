@@ -12,6 +12,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/verdict/prose"
 )
@@ -159,6 +160,30 @@ func TestSweepOfAPool(t *testing.T) {
 			if c.USL != nil && c.USL.Best != nil && c.USL.PeakPerS.Mid > 395 {
 				t.Errorf("%v: a fit above all points: %+v", counts, c.USL)
 			}
+		}
+	}
+}
+
+// TestRateThatIsNotReached: a run is invalid where the server does not take the rate asked for; what it answered
+// is its highest rate all the same, and no higher rate is proposed.
+func TestRateThatIsNotReached(t *testing.T) {
+	e := sweepOver(t, []spec.Count{64}, nil, 4)
+	e.Load.Rate = nil
+	for _, perS := range []string{"100", "200", "300", "400"} {
+		rate, err := unit.ParseRate(perS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Load.Rate = append(e.Load.Rate, rate)
+	}
+	for _, c := range concluded(e, func(s record.Step) float64 { return math.Min(s.Rate.PerSecond(), 310) }, func(m *record.Measured) {
+		m.TargetPerS, m.Bottleneck = m.Rate.PerSecond(), record.TargetRate
+		if m.TargetPerS == 400 {
+			m.Outcome, m.Bottleneck = record.Invalid, record.ServerBlocked
+		}
+	}).Curves {
+		if k := c.Knee; k == nil || k.Low != 300 || k.High != 400 || len(k.Add) > 0 || c.Bottleneck != record.ServerBlocked || len(c.Caveats) > 0 {
+			t.Errorf("knee %+v of %s, %q, %q", k, c.Bottleneck, prose.Text(c.Says), prose.Texts(c.Caveats))
 		}
 	}
 }

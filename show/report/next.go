@@ -30,11 +30,15 @@ func NextCommand(p *record.Plan) string {
 	case p.Ended == "":
 		return ""
 	}
-	load, at := oneLoad(&p.Experiment)
+	e := p.Experiment
+	if p.Sweep != nil { // its answer takes the place of the rates
+		e.Load.Rate = nil
+	}
+	load, at := oneLoad(&e)
 	switch a := p.Answer().(type) {
 	case *record.Sweep:
 		if len(a.Curves) == 1 {
-			return afterSweep(p, &a.Curves[0], at)
+			return afterSweep(p, &a.Curves[0], load, at)
 		}
 	case *record.Search:
 		return afterSearch(p, a, load, at)
@@ -186,16 +190,17 @@ func oneLoad(e *spec.Experiment) (load, at string) {
 
 // afterSweep proves the bottleneck at the load from which more brings no more, loads more where there
 // is none, and repeats where the runs differ too much to tell.
-func afterSweep(p *record.Plan, c *record.Curve, at string) string {
+func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 	switch {
 	case c.Knee == nil:
 		return ""
 	case c.Knee.Undecided && !p.Hidden:
 		return Again(p.Command, "--repeats", fmt.Sprint(2*p.Experiment.Repeats))
-	case c.Over != "connections" || at == "":
+	case c.Over != "connections" && c.Over != "rate" || at == "":
 		return ""
-	}
-	if c.Knee.High > 0 {
+	case c.Knee.High > 0 && c.Over == "rate":
+		return "ceiling prove " + load + at
+	case c.Knee.High > 0:
 		return fmt.Sprintf("ceiling prove -c %.0f %s", c.Knee.High, at)
 	}
 	var add []string
@@ -204,6 +209,9 @@ func afterSweep(p *record.Plan, c *record.Curve, at string) string {
 	}
 	if len(add) == 0 {
 		return ""
+	}
+	if c.Over == "rate" {
+		return fmt.Sprintf("ceiling run -R %s %s%s", strings.Join(add, ","), load, at)
 	}
 	return fmt.Sprintf("ceiling run -c %s %s", strings.Join(add, ","), at)
 }

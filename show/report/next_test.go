@@ -29,6 +29,12 @@ func TestNextCommand(t *testing.T) {
 			p.Sweep = &record.Sweep{Curves: []record.Curve{{Over: "connections", Knee: &k}}}
 		}
 	}
+	rates := func(k record.Knee) func(p *record.Plan) {
+		return func(p *record.Plan) {
+			p.Experiment.Kind, p.Experiment.Load.Rate = spec.KindSweep, make([]unit.Rate, 2)
+			p.Sweep = &record.Sweep{Curves: []record.Curve{{Over: "rate", Knee: &k}}}
+		}
+	}
 	says := func(code string) func(p *record.Plan) {
 		return func(p *record.Plan) {
 			p.Proof = &record.Proof{Says: record.State(code, nil), Resources: []record.Elasticity{{Resource: "server CPU", Blocks: 8}}}
@@ -39,11 +45,13 @@ func TestNextCommand(t *testing.T) {
 		change func(p *record.Plan)
 		want   string
 	}{
-		"saturated":    {curve(record.Knee{Low: 8, High: 64}), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
-		"still rising": {curve(record.Knee{Low: 64, Add: []float64{128, 256}}), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
-		"interrupted":  {func(p *record.Plan) { p.Ended = record.EndedInterrupted }, "ceiling run --resume 20261123-000000-abcd"},
-		"hidden":       {func(p *record.Plan) { p.Ended, p.Hidden = record.EndedInterrupted, true }, ""},
-		"going on":     {func(p *record.Plan) { p.Ended = "" }, ""},
+		"saturated":          {curve(record.Knee{Low: 8, High: 64}), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"still rising":       {curve(record.Knee{Low: 64, Add: []float64{128, 256}}), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
+		"rates, reached":     {rates(record.Knee{Low: 300, Add: []float64{600, 1200}}), "ceiling run -R 600,1200 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"rates, not reached": {rates(record.Knee{Low: 300, High: 400}), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"interrupted":        {func(p *record.Plan) { p.Ended = record.EndedInterrupted }, "ceiling run --resume 20261123-000000-abcd"},
+		"hidden":             {func(p *record.Plan) { p.Ended, p.Hidden = record.EndedInterrupted, true }, ""},
+		"going on":           {func(p *record.Plan) { p.Ended = "" }, ""},
 		"capacity": {func(p *record.Plan) { p.Search = &record.Search{Capacity: record.Estimate{Mid: 100}} },
 			"ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"no capacity": {func(p *record.Plan) { p.Search = &record.Search{} }, ""},
