@@ -75,6 +75,10 @@ func TestWaitToolOfARuntime(t *testing.T) {
 	if next := prose.Sentence(w.judge().Next); !strings.Contains(next, "main.main.func1 (main.go:6) has 76% of its off-CPU time") {
 		t.Errorf("profiled: %q", next)
 	}
+	w.run.Profiling.Profiles[0].SeenNs = 100 * 100
+	if next := prose.Sentence(w.judge().Next); !strings.Contains(next, "a pool or semaphore in its code") {
+		t.Errorf("profiled, and no thread waits: %q", next)
+	}
 	w.run.Profiling, w.run.Spec.Pprof = nil, "127.0.0.1:6060"
 	if next := prose.Sentence(w.judge().Next); !strings.Contains(next, `ceiling profile`) || !strings.Contains(next, `import _ "net/http/pprof"`) {
 		t.Errorf("after --pprof without an answer: %q", next)

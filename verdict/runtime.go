@@ -94,6 +94,9 @@ func (f *serverSide) waitTool() record.Statement {
 		if i < 0 || g.Profiles[i].Total <= 0 || len(g.Profiles[i].Functions) == 0 {
 			break
 		}
+		if seen := g.Profiles[i].SeenNs; seen > 0 && float64(g.Profiles[i].Total) < waitStep*float64(seen) {
+			return say("stack-tool.async", nil) // of its threads hardly one waits, except for events
+		}
 		top := &g.Profiles[i].Functions[0]
 		if share := float64(top.Self) / float64(g.Profiles[i].Total); top.File != "" && share >= mostOf {
 			return say("stack-tool.found", with{"function": top.Name, "file": path.Base(top.File), "line": top.Line, "share": share})

@@ -150,11 +150,10 @@ func proofSays(p *record.Proof, waits bool) record.Statement {
 	if n := p.Resources[0].Blocks; p.Resources[0].Elasticity.Confidence < leastConfidence {
 		return say("proof.few-blocks", with{"blocks": n, "resources": resources, "agreement": agreement})
 	}
-	code := "proof.none"
 	if undecided(p.Resources) {
-		code = "proof.undecided"
+		return say("proof.undecided", with{"blocks": p.Resources[0].Blocks, "resources": resources, "agreement": agreement})
 	}
-	return say(code, with{"blocks": p.Resources[0].Blocks, "resources": resources, "agreement": agreement})
+	return say("proof.none", with{"resources": resources, "agreement": agreement})
 }
 
 // undecided reports whether more blocks might prove a resource: an interval reaches what a bottleneck

@@ -196,12 +196,14 @@ func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 		return ""
 	case c.Knee.Undecided && !p.Hidden:
 		return Again(p.Command, "--repeats", fmt.Sprint(2*p.Experiment.Repeats))
-	case c.Over != "connections" && c.Over != "rate" || at == "":
+	case c.Over == "" || at == "":
 		return ""
 	case c.Knee.High > 0 && c.Over == "rate":
 		return "ceiling prove " + load + at
-	case c.Knee.High > 0:
-		return fmt.Sprintf("ceiling prove -c %.0f %s", c.Knee.High, at)
+	}
+	flag := map[string]string{"connections": "-c", "pipelining": "-p", "rate": "-R", "threads": "-t"}[c.Over]
+	if c.Knee.High > 0 {
+		return fmt.Sprintf("ceiling prove %s%s %.0f %s", load, flag, c.Knee.High, at)
 	}
 	var add []string
 	for _, n := range c.Knee.Add {
@@ -210,8 +212,5 @@ func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 	if len(add) == 0 {
 		return ""
 	}
-	if c.Over == "rate" {
-		return fmt.Sprintf("ceiling run -R %s %s%s", strings.Join(add, ","), load, at)
-	}
-	return fmt.Sprintf("ceiling run -c %s %s", strings.Join(add, ","), at)
+	return fmt.Sprintf("ceiling run %s%s %s %s", load, flag, strings.Join(add, ","), at)
 }

@@ -47,7 +47,7 @@ func TestNextCommand(t *testing.T) {
 	}{
 		"saturated":          {curve(record.Knee{Low: 8, High: 64}), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"still rising":       {curve(record.Knee{Low: 64, Add: []float64{128, 256}}), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
-		"rates, reached":     {rates(record.Knee{Low: 300, Add: []float64{600, 1200}}), "ceiling run -R 600,1200 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"rates, reached":     {rates(record.Knee{Low: 300, Add: []float64{600, 1200}}), "ceiling run -c 64 -R 600,1200 'http://127.0.0.1:8080/read?a=1&b'"},
 		"rates, not reached": {rates(record.Knee{Low: 300, High: 400}), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"interrupted":        {func(p *record.Plan) { p.Ended = record.EndedInterrupted }, "ceiling run --resume 20261123-000000-abcd"},
 		"hidden":             {func(p *record.Plan) { p.Ended, p.Hidden = record.EndedInterrupted, true }, ""},
