@@ -149,7 +149,9 @@ func comparisonCard(c *record.Comparison) *Verdict {
 	}
 	if rate.Measured() {
 		v.Figure, v.Unit = unit.Change(rate.Relative.Mid), report.MetricName(rate.Metric)
-		v.Spread = fmt.Sprintf("%s to %s", unit.Change(rate.Relative.Low), unit.Change(rate.Relative.High))
+		if rate.Relative.Low < rate.Relative.High {
+			v.Spread = fmt.Sprintf("%s to %s", unit.Change(rate.Relative.Low), unit.Change(rate.Relative.High))
+		}
 	}
 	return v
 }

@@ -10,9 +10,6 @@ import (
 	"ceiling/show/layout"
 )
 
-// unknown is the placeholder for a missing figure.
-const unknown = "–"
-
 // AgentTable has a row per agent: its share of the run, the connections it
 // established, its own rate and response times, utilisation of its busiest worker, its headroom
 // by calibration, the uncertainty of its clock, and its delay after the common start. Agents with
@@ -25,7 +22,7 @@ func AgentTable(r *record.Run) *layout.Table {
 		row := []string{a.Name, "observes", "", "", "", "", "", "", clock(a), ""}
 		if a.Loads {
 			row = []string{a.Name, unit.PercentDigits(a.Share.Fraction(), 3), established(&a.Load), unit.FormatSI(a.Rate.CompletedPerS),
-				unknown, unknown, unknown, unknown, clock(a), began(a)}
+				missing, missing, missing, missing, clock(a), began(a)}
 			if l := &a.Latency.Response; l.Count > 0 {
 				row[4], row[5] = unit.FormatNs(l.P50Ns), unit.FormatNs(l.P99Ns)
 			}
@@ -77,7 +74,7 @@ func established(l *record.Load) string {
 // clock formats the uncertainty of an agent's clock.
 func clock(a *record.Agent) string {
 	if a.Clock.Pings <= 0 {
-		return unknown
+		return missing
 	}
 	return "±" + unit.FormatNs(a.Clock.ErrorNs)
 }
@@ -91,7 +88,7 @@ func began(a *record.Agent) string {
 	case a.Requests.Sent == 0:
 		return "not begun"
 	}
-	return unknown
+	return missing
 }
 
 // LostLines lists the lost agents, and the time of each loss.

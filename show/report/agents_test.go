@@ -41,9 +41,9 @@ func TestAgentsInText(t *testing.T) {
 	_, after, _ := strings.Cut(b.String(), "generator       not measured\n\n")
 	got, _, _ := strings.Cut(after, "\nbottleneck")
 	want := `agent               share       connections  req/s      p50     p99  busy  room     clock      began
-a-name-that-ha…     33.3%  19,999 of 20,000      0        –       –     –     –         –  not begun
+a-name-that-ha…     33.3%  19,999 of 20,000      0        -       -     -     -         -  not begun
 load1               33.3%            20,000  4.67k  4.29 ms  999 ms   97%    1×  ±60.0 µs    +400 µs
-load2               33.3%            20,000  1.23M  4.29 ms  999 ms   97%    1×  ±60.0 µs          –
+load2               33.3%            20,000  1.23M  4.29 ms  999 ms   97%    1×  ±60.0 µs          -
 web1             observes                                                         ±110 µs
 lost            load2, 4.20 s into the window: nothing came of it for 10 s`
 	if got != want {

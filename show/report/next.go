@@ -146,7 +146,7 @@ func afterFactorial(p *record.Plan) string {
 	if p.Hidden || !slices.ContainsFunc(f.Effects, func(x record.Effect) bool { return x.Decision == record.CannotTell }) {
 		return ""
 	}
-	return Again(p.Command, "--repeats", fmt.Sprint(2*f.Blocks))
+	return Again(p.Command, "--repeats", fmt.Sprint(max(2*f.Blocks, stat.LeastBlocks(0.95, f.Comparisons))))
 }
 
 // Again is a command made once more with a flag set (its name, and its value where it

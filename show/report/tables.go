@@ -158,8 +158,11 @@ func ChangeTable(c *record.Comparison) *layout.Table {
 	return t
 }
 
-// changed formats a relative change and its interval.
+// changed formats a relative change and its interval, if one is known.
 func changed(e *record.Estimate) (mid, interval string) {
+	if e.Low == e.High {
+		return unit.Change(e.Mid), missing
+	}
 	return unit.Change(e.Mid), unit.Change(e.Low) + " to " + unit.Change(e.High)
 }
 
