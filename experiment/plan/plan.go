@@ -58,11 +58,24 @@ func Enumerate(e *spec.Experiment) []record.Step {
 // before the plan has ended.
 func Conclude(p *record.Plan) {
 	methodOf(&p.Experiment).conclude(p)
-	if caveat := disturbed(p.Runs); !caveat.IsZero() {
+	for _, caveat := range []record.Statement{cutShort(p), disturbed(p.Runs)} {
+		if caveat.IsZero() {
+			continue
+		}
 		for _, caveats := range p.Answer().CaveatLists() {
 			*caveats = append(*caveats, caveat)
 		}
 	}
+}
+
+// cutShort is the caveat that a plan of so many runs did not come to its end; a search says so itself.
+func cutShort(p *record.Plan) record.Statement {
+	if p.Ended == record.EndedFailed || p.Ended == record.EndedInterrupted {
+		if of := len(Enumerate(&p.Experiment)); of > 0 {
+			return say("plan.cut-short", with{"runs": len(p.Runs), "of": of})
+		}
+	}
+	return record.Statement{}
 }
 
 // disturbedCores is the CPU use of other programs that becomes a caveat; an idle desktop uses a
