@@ -118,18 +118,13 @@ func cpuOf(runs []*record.Measured) (float64, record.Statement) {
 // quantileOf is a quantile of all response times together.
 func quantileOf(q float64) func([]*record.Measured) (float64, record.Statement) {
 	return func(runs []*record.Measured) (float64, record.Statement) {
-		var ns int64
-		if one := runs[0]; len(runs) == 1 && one.Histogram != nil && one.Waiting == nil {
-			ns = one.Histogram.Quantile(q) // without the 118 KB of a sum
-		} else {
-			times := new(responseTimes)
-			for _, m := range runs {
-				if !times.add(m.Histogram, m.Waiting) {
-					return 0, say("measured.no-histogram", with{"run": m.Run})
-				}
+		times := new(responseTimes)
+		for _, m := range runs {
+			if !times.add(m.Histogram, m.Waiting) {
+				return 0, say("measured.no-histogram", with{"run": m.Run})
 			}
-			ns, _ = times.quantile(q)
 		}
+		ns, _ := times.quantile(q)
 		if ns <= 0 {
 			return 0, say("measured.nothing", nil)
 		}

@@ -6,10 +6,11 @@ import (
 )
 
 // responseTimes are those of the requests of some runs that ended, and how long the others had
-// waited for a response.
+// waited for a response. A histogram has 59 KB: none is made that is not needed.
 type responseTimes struct {
-	ended hist.Hist
-	record.Unanswered
+	runs    int
+	ended   *hist.Hist         // of the first run, until another comes
+	waiting *record.Unanswered // nil: none waits, as in most runs
 }
 
 // add adds a run's; false if it has none, or none that can be read.
@@ -17,16 +18,41 @@ func (t *responseTimes) add(ended *hist.Hist, waiting *record.Waiting) bool {
 	if ended == nil {
 		return false
 	}
-	if waiting != nil { // of most runs none waits, and an empty histogram has 59 KB
+	if waiting != nil {
 		u, err := waiting.Times()
 		if err != nil {
 			return false
 		}
-		t.Waiting.Merge(&u.Waiting)
-		t.TimedOut += u.TimedOut
+		t.waiting = t.unanswered()
+		t.waiting.Waiting.Merge(&u.Waiting)
+		t.waiting.TimedOut += u.TimedOut
 	}
-	t.ended.Merge(ended)
+	switch t.runs++; t.runs {
+	case 1:
+		t.ended = ended
+	case 2:
+		both := *t.ended
+		t.ended = &both
+		fallthrough
+	default:
+		t.ended.Merge(ended)
+	}
 	return true
+}
+
+func (t *responseTimes) unanswered() *record.Unanswered {
+	if t.waiting == nil {
+		return new(record.Unanswered)
+	}
+	return t.waiting
+}
+
+// answered returns the times of the requests that ended.
+func (t *responseTimes) answered() *hist.Hist {
+	if t.ended == nil {
+		return new(hist.Hist)
+	}
+	return t.ended
 }
 
 // timesOf returns those of all runs; false if one has none.
@@ -42,25 +68,31 @@ func timesOf(runs ...*record.Measured) (*responseTimes, bool) {
 
 // quantile returns the quantile q, and whether it is a lower bound.
 func (t *responseTimes) quantile(q float64) (ns int64, bound bool) {
-	return record.AtLeast(&t.ended, &t.Unanswered, q)
+	if t.waiting == nil {
+		return t.answered().Quantile(q), false
+	}
+	return record.AtLeast(t.answered(), t.waiting, q)
 }
 
 // mean does the same for the mean.
 func (t *responseTimes) mean() (ns float64, bound bool) {
-	q := record.QuantilesOf(&t.ended)
-	return q.MeanWith(&record.Waited{Count: t.Waiting.Count(), MeanNs: t.Waiting.Mean(), TimedOut: t.TimedOut})
+	q, u := record.QuantilesOf(t.answered()), t.unanswered()
+	return q.MeanWith(&record.Waited{Count: u.Waiting.Count(), MeanNs: u.Waiting.Mean(), TimedOut: u.TimedOut})
 }
 
-func (t *responseTimes) quantiles() record.Quantiles { return record.Bounded(&t.ended, &t.Unanswered) }
+func (t *responseTimes) quantiles() record.Quantiles {
+	return record.Bounded(t.answered(), t.unanswered())
+}
 
 // over returns how many took, or had waited for, longer than a limit, and how many there are. Those
 // that timed out are over any limit.
 func (t *responseTimes) over(ns int64) (over, all uint64) {
-	all = t.ended.Count() + t.Waiting.Count()
-	return max(all-t.ended.CountAtMost(ns)-t.Waiting.CountAtMost(ns), t.TimedOut), all
+	ended, u := t.answered(), t.unanswered()
+	all = ended.Count() + u.Waiting.Count()
+	return max(all-ended.CountAtMost(ns)-u.Waiting.CountAtMost(ns), u.TimedOut), all
 }
 
 // left returns the requests without a response, as a run has them.
 func (t *responseTimes) left() *record.Waiting {
-	return &record.Waiting{Response: record.WaitedOf(&t.Unanswered)}
+	return &record.Waiting{Response: record.WaitedOf(t.unanswered())}
 }
