@@ -67,7 +67,7 @@ func Create(dir, title, today string) (string, error) {
 		}
 	}
 	number, err := strconv.Atoi(last)
-	if err != nil || number+1 >= entriesMost {
+	if err != nil || number+1 >= 10_000 {
 		return "", errors.New("begin entry: the numbers of this journal are used up")
 	}
 	folder := filepath.Join(dir, fmt.Sprintf("%04d-%s", number+1, slug))
@@ -233,7 +233,7 @@ var nameLine = lazy.Regexp(`^(\s+[^\s:#]+\s*:)[ \t]*(#.*)?$`)
 
 // writeName writes an ID after a name of the front matter.
 func (e *Entry) writeName(line int, id string) error {
-	text, err := readEntryFile(e.File)
+	text, err := readFile(e.Dir, entryFile, entryMost)
 	if err != nil {
 		return err
 	}

@@ -87,9 +87,7 @@ func (c *condition) over(figure func(r *chart.Run) float64) (s spread) {
 	for _, v := range values {
 		s.deviation += (v - s.mean) * (v - s.mean)
 	}
-	if s.n > 1 {
-		s.deviation = math.Sqrt(s.deviation / float64(s.n-1))
-	}
+	s.deviation = math.Sqrt(s.deviation / float64(max(s.n-1, 1)))
 	return s
 }
 
@@ -144,10 +142,7 @@ func inFlight(r *chart.Run) float64 { return over(waited(r)/1e9, r.ElapsedS) }
 
 // generatorCores and serverCores return CPU time divided by the window.
 func generatorCores(r *chart.Run) float64 {
-	if used := float64(r.Generator.UserNs + r.Generator.SystemNs); used > 0 {
-		return over(used/1e9, r.ElapsedS)
-	}
-	return over(r.Generator.CPUNsPerRequest/1e9*finished(r), r.ElapsedS)
+	return over(float64(r.Generator.UserNs+r.Generator.SystemNs)/1e9, r.ElapsedS)
 }
 
 func serverCores(r *chart.Run) float64 {

@@ -134,12 +134,7 @@ func runOf(of *Record) figures {
 	}
 	load, v, generator := &run.Load, &run.Verdict, &run.Generator
 	done, failed, read := run.Requests.Completed, run.Requests.Failed, float64(run.Bytes.Read)
-	all, bad := float64(done+failed), float64(failed)
-	for _, e := range run.Errors {
-		if e.Phase == "status" && !e.BeforeWindow {
-			bad += float64(e.Count)
-		}
-	}
+	all := float64(done + failed)
 	next, server := s.number(kindCount, 0, false), s.number(kindNs, 0, false)
 	if v.NextBottleneck != nil {
 		next = s.says(prose.Text(v.NextBottleneck.Says))
@@ -158,7 +153,7 @@ func runOf(of *Record) figures {
 
 		"Rate": s.number(kindPerS, run.Rate.CompletedPerS, true), "SentRate": s.number(kindPerS, run.Rate.SentPerS, true),
 		"TargetRate": s.positive(kindPerS, load.TargetPerS), "Completed": s.count(int(done)), "Failed": s.count(int(failed)),
-		"Errors": s.number(kindCount, bad, all > 0), "ErrorShare": s.number(kindShare, bad/all, all > 0),
+		"Errors": s.number(kindCount, math.Round(run.BadShare()*all), all > 0), "ErrorShare": s.number(kindShare, run.BadShare(), all > 0),
 		"Read": s.number(kindBytes, read, true), "Written": s.number(kindBytes, float64(run.Bytes.Written), true),
 		"Transfer":        s.number(kindBytesPS, read/run.ElapsedS, run.ElapsedS > 0),
 		"BytesPerRequest": s.number(kindBytes, read/float64(done), done > 0),

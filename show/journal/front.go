@@ -139,26 +139,13 @@ func splitFront(text []byte) (front, body []byte, err error) {
 	return append([]byte("\n"), front...), body, nil
 }
 
-// deepAt returns the line where brackets nest deeper than allowed in a front matter, or 0: the
-// YAML parser recurses.
-func deepAt(text []byte) int {
-	const most = 50
-	n := 0
-	for line := range bytes.SplitSeq(text, []byte("\n")) {
-		n++
-		depth := bytes.Count(line, []byte("[")) + bytes.Count(line, []byte("{")) + bytes.Count(line, []byte("- ")) +
-			bytes.Count(line, []byte("? "))
-		if depth > most || len(line)-len(bytes.TrimLeft(line, " \t")) > most {
-			return n
-		}
-	}
-	return 0
-}
+// tooDeep matches brackets and indents deeper than a front matter needs: the YAML parser recurses.
+var tooDeep = lazy.Regexp(`(?m)^[ \t]{51}|(?:(?:[\[{]|[-?] ).*?){51}`)
 
 // decodeFront decodes a front matter whose line numbers match the file's; ok is false if it has mistakes.
 func decodeFront[T any](file string, front []byte, into *T, wrong *Mistakes) (ok bool) {
-	if line := deepAt(front); line > 0 {
-		wrong.add(file, line, "nested too deep for a front matter")
+	if at := tooDeep().FindIndex(front); at != nil {
+		wrong.add(file, lineAt(front, at[0]), "nested too deep for a front matter")
 		return false
 	}
 	err := yaml.UnmarshalWithOptions(front, into, yaml.Strict())
@@ -296,7 +283,7 @@ func readAbout(dir string, wrong *Mistakes) About {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return a
 	}
-	front, body, ok := readText(file, wrong)
+	front, body, ok := readText(dir, aboutFile, wrong)
 	if !ok {
 		return a
 	}

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,10 +22,8 @@ const (
 	// entryFile is the text of an entry, recordsDir holds the records that it refers to.
 	entryFile  = "entry.md"
 	recordsDir = "records"
-	// entryMost limits an entry's text, in bytes; a long one has 30 kB.
-	entryMost = 1 << 20
-	// entriesMost limits the entries of a journal: their numbers have four digits.
-	entriesMost = 10_000
+	// entryMost limits an entry's text, in bytes, and fileMost a file that it shows or links to.
+	entryMost, fileMost = 1 << 20, 10 << 20
 )
 
 // folderName matches the name of an entry's folder: 0007-what-it-asks.
@@ -157,9 +154,6 @@ func folders(dir string) ([]string, error) {
 			names = append(names, d.Name())
 		}
 	}
-	if len(names) > entriesMost {
-		return nil, fmt.Errorf("read journal: %s has %d entries; %d are the most", dir, len(names), entriesMost)
-	}
 	return names, nil
 }
 
@@ -179,7 +173,7 @@ func readEntry(dir, name string, wrong *Mistakes) *Entry {
 		wrong.add(filepath.Join(dir, name), 0, "the folder of an entry has a number of four digits and small letters, as in 0001-a-short-title")
 		return nil
 	}
-	front, body, ok := readText(e.File, wrong)
+	front, body, ok := readText(dir, filepath.Join(name, entryFile), wrong)
 	if !ok {
 		return nil
 	}
@@ -187,44 +181,40 @@ func readEntry(dir, name string, wrong *Mistakes) *Entry {
 	return e
 }
 
-// readText reads the front matter and the body of a regular file of at most entryMost bytes.
-func readText(file string, wrong *Mistakes) (front, body []byte, ok bool) {
-	text, err := readEntryFile(file)
-	if err != nil {
+// readText reads the front matter and the body of a file of the journal.
+func readText(dir, name string, wrong *Mistakes) (front, body []byte, ok bool) {
+	file := filepath.Join(dir, name)
+	text, err := readFile(dir, name, entryMost)
+	switch {
+	case errors.Is(err, errNoFile):
+		wrong.add(file, 0, "the entry has no text; ceiling journal new makes one to begin with")
+	case err != nil:
 		wrong.add(file, 0, "%v", err)
-		return nil, nil, false
-	}
-	if front, body, err = splitFront(text); err != nil {
-		wrong.add(file, 1, "%v", err)
+	default:
+		if front, body, err = splitFront(text); err != nil {
+			wrong.add(file, 1, "%v", err)
+		}
 	}
 	return front, body, err == nil
 }
 
-func readEntryFile(file string) ([]byte, error) {
-	info, err := os.Stat(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, errors.New("the entry has no text; ceiling journal new makes one to begin with")
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a file")
-	}
-	f, err := os.Open(file)
+var errNoFile = errors.New("no such file in the entry's folder") // read-only
+
+// readFile reads a regular file in a folder, which no symbolic link leaves, of at most so many bytes.
+func readFile(dir, name string, most int64) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return readAtMost(f, entryMost)
-}
-
-// readAtMost reads and closes a file that has a limit, in bytes.
-func readAtMost(f *os.File, most int64) ([]byte, error) {
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("it has more than %d bytes", most)
+	defer root.Close()
+	info, err := root.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, errNoFile
 	}
-	return data, err
+	if info.Size() > most {
+		return nil, fmt.Errorf("it has more than %d bytes", most)
+	}
+	return root.ReadFile(name)
 }
 
 // checkNames finds entries with the same number or slug.

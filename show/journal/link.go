@@ -12,9 +12,6 @@ import (
 	"ceiling/record"
 )
 
-// fileMost limits the size of a file that an entry shows or links to, in bytes.
-const fileMost = 10 << 20
-
 // imageTypes and fileTypes are the file types that an entry's page may show and link to: none can
 // run code in a browser.
 var (
@@ -100,11 +97,7 @@ func (w *written) file(name string, image bool) (string, error) {
 	if ending := strings.ToLower(path.Ext(name)); !slices.Contains(types, ending) && (image || !slices.Contains(imageTypes, ending)) {
 		return "", fmt.Errorf("files that end in %q are not tested; these are: %s", ending, strings.Join(types, " "))
 	}
-	f, err := w.open(name, "image.png")
-	if err != nil {
-		return "", err
-	}
-	data, err := readAtMost(f, fileMost)
+	data, err := w.read(name, "image.png")
 	if err != nil {
 		return "", err
 	}

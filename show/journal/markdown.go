@@ -162,27 +162,7 @@ func walk(n ast.Node, visit func(ast.Node)) {
 	}
 }
 
-// line returns a node's line: its own, or that of a child or parent.
-func (w *written) line(n ast.Node) int {
-	for at := n; at != nil; at = at.FirstChild() {
-		if t, ok := at.(*ast.Text); ok {
-			return lineAt(w.body, t.Segment.Start)
-		}
-		if r, ok := at.(*referenceNode); ok {
-			return r.line
-		}
-		if at.Type() == ast.TypeBlock && at.Lines() != nil && at.Lines().Len() > 0 {
-			return lineAt(w.body, at.Lines().At(0).Start)
-		}
-	}
-	if n.Parent() != nil && n.Parent().Type() != ast.TypeDocument {
-		if n.PreviousSibling() != nil {
-			return w.line(n.PreviousSibling())
-		}
-		return w.line(n.Parent())
-	}
-	return 1
-}
+func (w *written) line(n ast.Node) int { return lineAt(w.body, n.Pos()) }
 
 // alone returns the references of a paragraph that contains only block references.
 func (w *written) alone(p ast.Node) []*referenceNode {

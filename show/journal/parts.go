@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -255,12 +256,11 @@ func levelsOf(f *record.Factorial) string {
 // reported returns what another tool's output says, a file in the entry's folder. Its figures are
 // marked with the tool, and have no record: a tool prints neither what it observed nor how.
 func (e *Entry) reported(file string) (figures, error) {
-	f, err := e.open(file, e.functions()["reported"].usage)
+	text, err := e.read(file, e.functions()["reported"].usage)
 	if err != nil {
 		return figures{}, err
 	}
-	defer f.Close()
-	r, err := importer.Read(f)
+	r, err := importer.Read(bytes.NewReader(text))
 	if err != nil {
 		return figures{}, fmt.Errorf("%s: %w", clip(file), err)
 	}
@@ -270,17 +270,7 @@ func (e *Entry) reported(file string) (figures, error) {
 		}
 		return answer{Figure: k.format(v), Interval: "(reported by " + page.Shown(r.Tool) + ")", kind: k, number: v, low: v, high: v}
 	}
-	by := map[string]any{
-		"Rate": number(kindPerS, r.CompletedPerS, r.CompletedPerS > 0), "Answered": number(kindCount, float64(r.Requests), true),
-		"Failed":      number(kindCount, float64(r.Failed()), true),
-		"Connections": number(kindCount, float64(r.Connections), r.Connections > 0), "Reporter": answer{Figure: r.Tool},
-	}
-	for name, ns := range map[string]*int64{"Mean": r.MeanNs, "Min": r.MinNs, "Max": r.MaxNs} {
-		by[name] = number(kindNs, 0, false)
-		if ns != nil {
-			by[name] = number(kindNs, float64(*ns), true)
-		}
-	}
+	by := map[string]any{"Rate": number(kindPerS, r.CompletedPerS, r.CompletedPerS > 0)}
 	for name, q := range map[string]float64{"P50": .5, "P75": .75, "P90": .9, "P95": .95, "P99": .99, "P999": .999} {
 		ns, known := r.Quantile(q)
 		by[name] = number(kindNs, float64(ns), known)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -134,21 +133,16 @@ func (e *Entry) findRecord(j *Journal, store record.Store, name string) (f recor
 	return f, false, nil
 }
 
-// open opens a regular file of the entry's folder, which no symbolic link leaves; as is how its name
-// is written.
-func (e *Entry) open(file, as string) (*os.File, error) {
+// read reads a file of the entry's folder; as is how its name is written.
+func (e *Entry) read(file, as string) ([]byte, error) {
 	if !filepath.IsLocal(filepath.FromSlash(file)) {
 		return nil, fmt.Errorf("%s is not in the entry's folder; put it there, as in %s", clip(file), as)
 	}
-	root, err := os.OpenRoot(e.Dir)
+	data, err := readFile(e.Dir, filepath.FromSlash(file), fileMost)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %s", err, clip(file))
 	}
-	defer root.Close()
-	if info, err := root.Stat(filepath.FromSlash(file)); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("no such file in the entry's folder: %s", clip(file))
-	}
-	return root.Open(filepath.FromSlash(file))
+	return data, nil
 }
 
 // within reports whether a path is inside a folder.
