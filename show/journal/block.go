@@ -166,12 +166,10 @@ func tableOf(b page.Block) page.Block {
 	return *folded(t, false)
 }
 
-// folded returns a table folded or open; nil for none.
+// folded folds or opens a table, if there is one.
 func folded(t *page.Table, fold bool) *page.Table {
-	if t == nil {
-		return nil
+	if t != nil {
+		t.Fold = fold
 	}
-	other := *t
-	other.Fold = fold
-	return &other
+	return t
 }

@@ -128,6 +128,9 @@ func bytesIn(r *chart.Run) float64       { return float64(r.Bytes.Read) }
 func finished(r *chart.Run) float64      { return float64(r.Requests.Completed) }
 func perSecond(r *chart.Run) float64     { return r.Rate.CompletedPerS }
 func readPerSecond(r *chart.Run) float64 { return over(bytesIn(r), r.ElapsedS) }
+func generatorCores(r *chart.Run) float64 {
+	return over(float64(r.Generator.UserNs+r.Generator.SystemNs)/1e9, r.ElapsedS)
+}
 
 // slots returns the concurrency of a closed loop; NaN in an open one.
 func slots(r *chart.Run) float64 {
@@ -140,11 +143,7 @@ func slots(r *chart.Run) float64 {
 // inFlight applies Little's law: rate × mean response time.
 func inFlight(r *chart.Run) float64 { return over(waited(r)/1e9, r.ElapsedS) }
 
-// generatorCores and serverCores return CPU time divided by the window.
-func generatorCores(r *chart.Run) float64 {
-	return over(float64(r.Generator.UserNs+r.Generator.SystemNs)/1e9, r.ElapsedS)
-}
-
+// serverCores returns CPU time divided by the window.
 func serverCores(r *chart.Run) float64 {
 	if r.Subject == nil {
 		return math.NaN()

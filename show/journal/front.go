@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -276,6 +275,9 @@ type About struct {
 	premise *Entry // its body, if it has one
 }
 
+// webFolder matches the address of a folder.
+var webFolder = lazy.Regexp(`^https?://[^/?#\s]+/(?:[^?#\s]*/)?$`)
+
 // readAbout reads a journal's index.md.
 func readAbout(dir string, wrong *Mistakes) About {
 	file := filepath.Join(dir, aboutFile)
@@ -288,12 +290,8 @@ func readAbout(dir string, wrong *Mistakes) About {
 		return a
 	}
 	a.premise.body = body
-	if decodeFront(file, front, &a, wrong) && a.URL != "" {
-		u, err := url.Parse(a.URL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
-			!strings.HasSuffix(u.Path, "/") {
-			wrong.add(file, lineOf(front, "url", ""), "url: %q must be a folder of a web server, as in https://example.org/journal/", clip(a.URL))
-		}
+	if decodeFront(file, front, &a, wrong) && a.URL != "" && !webFolder().MatchString(a.URL) {
+		wrong.add(file, lineOf(front, "url", ""), "url: %q must be a folder of a web server, as in https://example.org/journal/", clip(a.URL))
 	}
 	return a
 }

@@ -30,7 +30,7 @@ var indexScript template.JS // read-only
 // layouts are the page templates: html/template escapes everything from a record or an entry,
 // except what goldmark has rendered.
 var layouts = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"day": day, "bytes": unit.FormatBytesSI}).ParseFS(pageFiles, "page.html"))
+	return template.Must(template.New("").Funcs(template.FuncMap{"day": day, "bytes": unit.FormatBytesSI, "text": page.Text, "join": strings.Join}).ParseFS(pageFiles, "page.html"))
 }) // read-only
 
 // day formats a date in words.
@@ -63,9 +63,9 @@ type layout struct {
 	Main   template.HTML
 	Footer string
 
-	// Kind, Says and URL are its Open Graph card, the preview of a link: "website" or "article", a text
-	// (the lead if it is ""), and the page's address if the journal's is known.
-	Kind, Says, URL string
+	// Kind, Says, Site and Page are its Open Graph card, the preview of a link: "website" or "article", a
+	// text (the lead if it is ""), the journal's address if that is known, and the page in it.
+	Kind, Says, Site, Page string
 
 	Policy string
 	Style  template.CSS

@@ -73,13 +73,19 @@ type Entry struct {
 	// Records are in the order of the front matter.
 	Records []*Record
 
-	// On are the entries that it builds on, By those that build on it; corrects and correctedBy
-	// likewise. All are in the journal's order.
-	On, By, corrects, correctedBy []*Entry
-	// unsound are the chains of entries to the retracted ones that it builds on.
-	unsound [][]*Entry
+	// On are the entries that it builds on, By those that build on it; Mends are those that it corrects,
+	// MendedBy those that correct it. All are in the journal's order.
+	On, By, Mends, MendedBy []*Entry
+	// Unsound are the retracted entries that it builds on.
+	Unsound []ground
 
 	body []byte // the whole file with the front matter blanked out, so that offsets are the file's
+}
+
+// ground is an entry that another builds on, by way of the entries with these numbers.
+type ground struct {
+	*Entry
+	ByWayOf []string
 }
 
 // Read reads all entries of a folder and their records, from the entry's own folder or else from
@@ -102,12 +108,12 @@ func Read(dir string, store record.Store) (*Journal, error) {
 	j.checkNames(&wrong)
 	for _, e := range j.Entries {
 		e.On = j.entriesNamed(e, "builds_on", e.BuildsOn, &wrong)
-		e.corrects = j.entriesNamed(e, "corrects", e.Corrects, &wrong)
+		e.Mends = j.entriesNamed(e, "corrects", e.Corrects, &wrong)
 		for _, other := range e.On {
 			other.By = append(other.By, e)
 		}
-		for _, other := range e.corrects {
-			other.correctedBy = append(other.correctedBy, e)
+		for _, other := range e.Mends {
+			other.MendedBy = append(other.MendedBy, e)
 		}
 		e.openRecords(j, store, &wrong)
 	}
@@ -273,21 +279,24 @@ func (j *Journal) entriesNamed(e *Entry, key string, list mentions, wrong *Mista
 // checkGrounds finds the retracted entries that one builds on, directly or through others.
 func (e *Entry) checkGrounds(wrong *Mistakes) {
 	seen := map[*Entry]bool{e: true}
-	for chains := [][]*Entry{{e}}; len(chains) > 0; chains = chains[1:] {
-		from := chains[0][len(chains[0])-1]
-		for _, ground := range from.On {
-			if ground == e {
+	for todo := []ground{{Entry: e}}; len(todo) > 0; todo = todo[1:] {
+		from := todo[0]
+		by := from.ByWayOf
+		if from.Entry != e {
+			by = append(slices.Clone(by), from.Number)
+		}
+		for _, on := range from.On {
+			if on == e {
 				wrong.add(e.File, e.keyLine("builds_on"), "builds_on: %s builds on this entry in turn", from.Name)
 			}
-			if seen[ground] {
+			if seen[on] {
 				continue
 			}
-			seen[ground] = true
-			chain := append(slices.Clone(chains[0]), ground)
-			if ground.Status == Retracted {
-				e.unsound = append(e.unsound, chain[1:])
+			seen[on] = true
+			if on.Status == Retracted {
+				e.Unsound = append(e.Unsound, ground{on, by})
 			}
-			chains = append(chains, chain)
+			todo = append(todo, ground{on, by})
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha1"
-	"encoding/xml"
 	"fmt"
 	"html/template"
 	"maps"
@@ -84,7 +83,7 @@ func (s *Site) pages(j *Journal, entries []*written, premise template.HTML, used
 func (j *Journal) entryPage(entries []*written, i int) ([]byte, error) {
 	w := entries[i]
 	return layout{Title: w.Title + " · journal · ceiling", Heading: w.Title, Trail: []trail{{"Journal", IndexPage}, {w.Number, ""}},
-		Kind: "article", Says: w.Summary(), URL: j.address(w.Page()), Footer: "Figures that are links are taken from records."}.
+		Kind: "article", Says: w.Summary(), Site: j.URL, Page: w.Page(), Footer: "Figures that are links are taken from records."}.
 		whole("entry", struct {
 			*written
 			Previous, Newer []*written
@@ -102,32 +101,19 @@ func (j *Journal) index(entries []*written, premise template.HTML) ([]byte, erro
 		title = "Journal · ceiling"
 	}
 	all := j.labels()
-	return layout{Title: title, Heading: j.Title, Lead: lead, Script: indexScript, Filter: all.style(),
-		Kind: "website", Says: lead, URL: j.address(IndexPage),
+	return layout{Title: title, Heading: j.Title, Lead: lead, Script: indexScript, Filter: byTarget(all),
+		Kind: "website", Says: lead, Site: j.URL, Page: IndexPage,
 		Footer: "Every figure in the entries is taken from a record by reference; its link leads to the record."}.
 		whole("index", struct {
 			Premise template.HTML
-			Labels  labels
+			Labels  [3][]label
 			Cards   []*written
 		}{premise, all, entries})
-}
-
-// address returns the URL of a page; "" if the journal's URL is unknown.
-func (j *Journal) address(page string) string {
-	if j.URL == "" {
-		return ""
-	}
-	return j.URL + page
 }
 
 // feed writes the entries, newest first. If the journal's URL is unknown, links are relative to
 // the feed's own address.
 func (j *Journal) feed(entries []*written) ([]byte, error) {
-	escaped := func(says string) (string, error) {
-		var b strings.Builder
-		err := xml.EscapeText(&b, []byte(page.Text(says)))
-		return b.String(), err
-	}
 	t, err := texttemplate.New(FeedPage).Funcs(texttemplate.FuncMap{"xml": escaped, "id": j.feedID}).ParseFS(pageFiles, FeedPage)
 	if err != nil {
 		return nil, err
@@ -171,41 +157,6 @@ func (w *written) Summary() string {
 	return page.Text(text.Line(says))
 }
 
-// notice is a warning that an entry's reader must not miss.
-type notice struct {
-	Text string
-	// About is the entry that it is about, Because why that is retracted; nil and "" if the notice is
-	// complete without.
-	About   *Entry
-	Because string
-}
-
-// Notices returns the notices about an entry and about what it builds on.
-func (e *Entry) Notices() []notice {
-	var list []notice
-	if e.Status == Retracted {
-		list = append(list, notice{Text: page.Text("This entry is retracted: " + e.RetractedBecause)})
-	}
-	for _, chain := range e.unsound {
-		var by []string
-		for _, b := range chain[:len(chain)-1] {
-			by = append(by, b.Number)
-		}
-		n := notice{"It builds on a retracted entry", chain[len(by)], page.Text(chain[len(by)].RetractedBecause)}
-		if len(by) > 0 {
-			n.Text = fmt.Sprintf("By way of %s it builds on a retracted entry", strings.Join(by, ", "))
-		}
-		list = append(list, n)
-	}
-	for _, other := range e.correctedBy {
-		list = append(list, notice{Text: "Corrected by", About: other})
-	}
-	for _, other := range e.corrects {
-		list = append(list, notice{Text: "This entry corrects", About: other})
-	}
-	return list
-}
-
 // label is a search term of entries: a status, a regime or a tag.
 type label struct {
 	// Kind is "status", "regime" or "tag"; Name is the displayed text.
@@ -234,41 +185,36 @@ func (e *Entry) Labels() []label {
 	return list
 }
 
-type labels []label
-
-// labels returns all statuses, then by anchor the regimes and the tags in use, each with its entries.
-func (j *Journal) labels() labels {
-	var statuses, found labels
-	for _, s := range Statuses() {
-		statuses = append(statuses, label{Kind: "status", Name: string(s)})
-	}
-	count := func(list *labels, l label) {
+// labels returns all statuses, and the regimes and the tags in use by anchor, each with its entries.
+func (j *Journal) labels() (all [3][]label) {
+	count := func(l label, entries int) {
+		list := &all[slices.Index([]string{"status", "regime", "tag"}, l.Kind)]
 		i := slices.IndexFunc(*list, func(o label) bool { return o.Anchor() == l.Anchor() })
 		if i < 0 {
 			*list, i = append(*list, l), len(*list)
 		}
-		(*list)[i].Entries++
+		(*list)[i].Entries += entries
+	}
+	for _, s := range Statuses() {
+		count(label{Kind: "status", Name: string(s)}, 0)
 	}
 	for _, e := range j.Entries {
-		count(&statuses, label{Kind: "status", Name: string(e.Status)})
+		count(label{Kind: "status", Name: string(e.Status)}, 1)
 		for _, l := range e.Labels() {
-			count(&found, l)
+			count(l, 1)
 		}
 	}
-	slices.SortFunc(found, func(a, b label) int { return strings.Compare(a.Anchor(), b.Anchor()) })
-	return append(statuses, found...)
+	for _, list := range all[1:] {
+		slices.SortFunc(list, func(a, b label) int { return strings.Compare(a.Anchor(), b.Anchor()) })
+	}
+	return all
 }
 
-// Only returns the labels of a kind.
-func (list labels) Only(kind string) labels {
-	return slices.DeleteFunc(slices.Clone(list), func(l label) bool { return l.Kind != kind })
-}
-
-// style returns CSS that hides entries without the anchor's label, without script. IDs consist of
+// byTarget returns CSS that hides entries without the anchor's label, without script. IDs consist of
 // small letters, digits, dashes and dots.
-func (list labels) style() template.CSS {
+func byTarget(all [3][]label) template.CSS {
 	var b strings.Builder
-	for _, l := range list {
+	for _, l := range slices.Concat(all[:]...) {
 		id := strings.ReplaceAll(l.Anchor(), ".", `\.`)
 		fmt.Fprintf(&b, "#%s:target~.entries>li:not(.%s){display:none}\n#%s:target~.find a[href=\"#%s\"]{color:var(--paper);background:var(--ink)}\n",
 			id, id, id, l.Anchor())

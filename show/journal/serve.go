@@ -67,9 +67,6 @@ func (s *Site) into(dir string) error {
 		return err
 	}
 	for _, path := range slices.Sorted(maps.Keys(s.Files)) {
-		if !filepath.IsLocal(filepath.FromSlash(path)) {
-			return fmt.Errorf("%s leads out of the folder", path)
-		}
 		to := filepath.Join(dir, filepath.FromSlash(path))
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err
@@ -120,9 +117,6 @@ func stateOf(dir, store string) (string, error) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && name != dir && strings.HasPrefix(d.Name(), ".") {
-			return filepath.SkipDir
-		}
 		info, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // deleted in the meantime
@@ -160,10 +154,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serveMistakes(w, err)
 		return
 	}
-	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
-	if name == "" || name == "." {
-		name = IndexPage
-	}
+	name := cmp.Or(path.Join("/", r.URL.Path)[1:], IndexPage)
 	data, there := site.Files[name]
 	if !there {
 		http.Error(w, "no such page in this journal", http.StatusNotFound)
@@ -176,8 +167,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // typeOf returns the type by file extension, independent of the machine's settings.
 func typeOf(name string) string {
 	kind := map[string]string{".html": "text/html; charset=utf-8", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg",
-		".gif":  "image/gif",
-		".webp": "image/webp", ".avif": "image/avif", ".pdf": "application/pdf", ".json": "application/json",
+		".gif": "image/gif", ".webp": "image/webp", ".avif": "image/avif", ".pdf": "application/pdf", ".json": "application/json",
 		".xml": "application/atom+xml", ".csv": "text/csv; charset=utf-8"}[strings.ToLower(path.Ext(name))]
 	return cmp.Or(kind, "text/plain; charset=utf-8")
 }

@@ -15,34 +15,27 @@ import (
 
 // setup is the environment in which an entry's records were measured.
 type setup struct {
-	Rows     []setupRow
+	Rows     [][5]string // a role, and its machine, cores, memory and link
 	Commands []command
 }
-
-// setupRow is a role, and its machine, cores, memory and link.
-type setupRow [5]string
 
 // command is a command that was typed, or started, for a record.
 type command struct{ Role, Of, Line string }
 
 const notRecorded = "not recorded"
 
-// Setup collects the setup from the entry's records; nil if it has none yet.
+// Setup collects the setup from the entry's records; it has no rows if none is measured yet.
 func (e *Entry) Setup() *setup {
 	out := new(setup)
 	for _, r := range e.Records {
 		if r.Plan != nil {
 			out.plan(r)
-		}
-		if r.Run != nil {
+		} else if r.Run != nil {
 			out.machines(r.Run.Run, &r.Run.Environment, nil, linkOf(r.Run.Run))
 			out.add(command{"generator", r.Name, page.CommandLine(r.Run.Command)})
 			out.add(command{"server", r.Name, programs(r.Run.Subject)})
 			out.database(r.Name, r.Run.Run)
 		}
-	}
-	if len(out.Rows) == 0 {
-		return nil
 	}
 	return out
 }
@@ -85,17 +78,17 @@ func (s *setup) machines(run *record.Run, env *record.Environment, cpus *record.
 	if env.MemoryBytes > 0 {
 		memory = unit.FormatBytesSI(int64(min(env.MemoryBytes, 1<<62)))
 	}
-	server := setupRow{"server", notRecorded, notRecorded, notRecorded, link}
+	server := [5]string{"server", notRecorded, notRecorded, notRecorded, link}
 	if run != nil && run.Subject != nil {
 		server[1] = page.Shown(run.Subject.Host)
 		if run.Subject.Host == env.Host {
-			server = setupRow{"server", "the same machine", "the same", "the same", link}
+			server = [5]string{"server", "the same machine", "the same", "the same", link}
 		}
 		if list := allowed(run.Subject); cpus.Server != "" || list != "" {
 			server[2] = "CPUs " + page.Text(cmp.Or(cpus.Server, list))
 		}
 	}
-	for _, row := range []setupRow{{"generator", machineName(env), coresOf(env, cpus.Generator), memory, link}, server} {
+	for _, row := range [][5]string{{"generator", machineName(env), coresOf(env, cpus.Generator), memory, link}, server} {
 		if !slices.Contains(s.Rows, row) {
 			s.Rows = append(s.Rows, row)
 		}
@@ -153,19 +146,17 @@ func linkOf(run *record.Run) string {
 
 // programs lists the programs of a server that was already running.
 func programs(s *record.Subject) string {
-	if s == nil {
-		return notRecorded
-	}
 	var list []string
-	for _, p := range s.Processes {
-		list = append(list, cmp.Or(p.Exe, p.Comm))
+	if s != nil {
+		for _, p := range s.Processes {
+			list = append(list, cmp.Or(p.Exe, p.Comm))
+		}
 	}
-	slices.Sort(list)
-	list = slices.Compact(list)
 	if len(list) == 0 {
 		return notRecorded
 	}
-	return page.Shown("ran already: " + strings.Join(list, ", ") + " (its arguments are " + notRecorded + ")")
+	slices.Sort(list)
+	return page.Shown("ran already: " + strings.Join(slices.Compact(list), ", ") + " (its arguments are " + notRecorded + ")")
 }
 
 func (s *setup) add(c command) {
