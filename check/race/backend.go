@@ -2,7 +2,6 @@ package race
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"strconv"
@@ -11,48 +10,29 @@ import (
 
 // heard is one request as the recording backend got it.
 type heard struct {
-	Line string
-	// Head is the request line and the fields.
-	Head   string
-	Fields http.Header // Host among them
-	Body   []byte
+	// From is the connection's other end, Head the request line and the fields.
+	From, Head string
+	Fields     http.Header // Host among them
+	Body       []byte
 }
 
 // recording is a backend that keeps what it gets. It answers with as many bytes as
 // it was made for, and a field of its own.
 type recording struct {
-	address string
-	body    []byte
-	server  http.Server
-	ended   chan struct{}
+	*mortal
+	body []byte
 
 	mu       sync.Mutex
 	requests []heard
-	opened   int
 }
 
 // keepMe is a field of the answer that has to come through.
 const keepMe = "a value, with \"quotes\"; and=more"
 
-func newRecording(bytes int) (*recording, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	r := &recording{address: ln.Addr().String(), body: pattern(bytes), ended: make(chan struct{})}
-	r.server.Handler = http.HandlerFunc(r.hear)
-	r.server.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			r.mu.Lock()
-			r.opened++
-			r.mu.Unlock()
-		}
-	}
-	go func() {
-		defer close(r.ended)
-		_ = r.server.Serve(ln) // until close
-	}()
-	return r, nil
+func newRecording(bytes int) (r *recording, err error) {
+	r = &recording{body: pattern(bytes)}
+	r.mortal, err = newMortal(r.hear)
+	return r, err
 }
 
 // pattern is n bytes in which every place differs from those near it, the ends of
@@ -74,7 +54,7 @@ func (r *recording) hear(w http.ResponseWriter, q *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler) // the client is told by the end of its connection
 	}
-	h := heard{Line: q.Method + " " + q.RequestURI + " " + q.Proto, Head: string(head), Fields: q.Header.Clone()}
+	h := heard{From: q.RemoteAddr, Head: string(head), Fields: q.Header.Clone()}
 	h.Fields.Set("Host", q.Host)
 	if h.Body, err = io.ReadAll(io.LimitReader(q.Body, maxHeard)); err != nil {
 		panic(http.ErrAbortHandler)
@@ -88,16 +68,10 @@ func (r *recording) hear(w http.ResponseWriter, q *http.Request) {
 	_, _ = w.Write(r.body) // a client that is gone is told of by its own error
 }
 
-// take answers what was heard since it was asked last, and how many connections
-// were opened in all.
-func (r *recording) take() (list []heard, opened int) {
+// take answers what was heard since it was asked last.
+func (r *recording) take() (list []heard) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list, r.requests = r.requests, nil
-	return list, r.opened
-}
-
-func (r *recording) close() {
-	_ = r.server.Close() // its connections are gone either way
-	<-r.ended
+	return list
 }

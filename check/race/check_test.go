@@ -68,8 +68,8 @@ func TestCheck(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer b.close()
-			target := &url.URL{Scheme: "http", Host: b.address}
+			defer func() { _ = b.close() }() // its requests are answered
+			target := &url.URL{Scheme: "http", Host: b.addr}
 			transport := &http.Transport{DisableKeepAlives: c.close, DisableCompression: true}
 			defer transport.CloseIdleConnections()
 			proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: transport, ModifyResponse: c.answer,

@@ -22,7 +22,7 @@ import (
 // Setup is what a contestant is configured for: a case, and where.
 type Setup struct {
 	Case
-	// Listen and Backend are host:port; no backend where files are served.
+	// Listen and Backend are host:port; nothing asks the backend where files are served.
 	Listen, Backend string
 	// Dir takes its configuration, its log and whatever else it writes; Dir/site
 	// is what it serves as files. Its certificate and key stand there.
@@ -33,10 +33,7 @@ type Setup struct {
 // canonical is where a configuration is rendered for to be shown and hashed: its
 // ports and its directory differ from run to run.
 func (s Setup) canonical() Setup {
-	s.Listen, s.Dir = "127.0.0.1:8080", "/tmp/race"
-	if !s.Files {
-		s.Backend = "127.0.0.1:9090"
-	}
+	s.Listen, s.Backend, s.Dir = "127.0.0.1:8080", "127.0.0.1:9090", "/tmp/race"
 	return s
 }
 
@@ -126,7 +123,7 @@ func (k *Contestant) render(s *Setup) (c Configuration, err error) {
 	}
 	var b strings.Builder
 	host, port, _ := strings.Cut(s.Listen, ":")
-	backendHost, backendPort, _ := strings.Cut(s.Backend, ":") // none where files are served
+	backendHost, backendPort, _ := strings.Cut(s.Backend, ":")
 	err = t.Execute(&b, struct {
 		*Setup
 		Name, Host, Port, BackendHost, BackendPort string

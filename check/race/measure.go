@@ -44,11 +44,8 @@ type Sample struct {
 func (s *Sample) nsPerRequest() float64 { return float64(s.CPUNs) / float64(s.Requests) }
 func (s *Sample) perS() float64         { return float64(s.Requests) / s.WindowS }
 
-// others is the share of the CPU time used by processes outside the race.
+// others is the share of the CPU time used by processes outside the race; NaN of none.
 func (s *Sample) others() float64 {
-	if s.HostNs <= 0 {
-		return 0
-	}
 	return max(0, float64(s.HostNs-s.CPUNs-s.BackendNs-s.GeneratorNs)/float64(s.HostNs))
 }
 

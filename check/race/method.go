@@ -1,6 +1,7 @@
 package race
 
 import (
+	"cmp"
 	"fmt"
 
 	"ceiling/internal/unit"
@@ -23,13 +24,14 @@ func (r *Result) method() []fact {
 	}
 }
 
-// says is what took part: version and program, or why it did not.
-func (e *Contestant) says() string {
-	switch {
-	case e.Missing != "":
-		return e.Missing
-	case e.Differs != "":
-		return fmt.Sprintf("%s, program %s; %s", e.Version, e.Binary, e.Differs)
+// entrants are who took part: version and program, or why not.
+func (r *Result) entrants() (list []fact) {
+	for _, e := range r.Entrants {
+		text := fmt.Sprintf("%s, program %s", e.Version, e.Binary)
+		if e.Differs != "" {
+			text += "; " + e.Differs
+		}
+		list = append(list, fact{e.Name, cmp.Or(e.Missing, text)})
 	}
-	return fmt.Sprintf("%s, program %s", e.Version, e.Binary)
+	return list
 }

@@ -17,23 +17,23 @@ const crashPath = "/crash"
 // mortal is a backend at an address of its own that can end and come back.
 type mortal struct {
 	addr    string
+	handler http.HandlerFunc
 	release func() // the port
 	server  *http.Server
 	conns   sync.Map // of the server: net.Conn
 	wait    sync.WaitGroup
 }
 
-func newMortal() (*mortal, error) {
+func newMortal(handler http.HandlerFunc) (*mortal, error) {
 	at, release, err := sys.HoldPort(netip.MustParseAddr("127.0.0.1"), true)
 	if err != nil {
 		return nil, err
 	}
-	m := &mortal{addr: at.String(), release: release}
-	if _, err := m.start(); err != nil {
+	m := &mortal{addr: at.String(), handler: handler, release: release}
+	if _, err = m.start(); err != nil {
 		release()
-		return nil, err
 	}
-	return m, nil
+	return m, err
 }
 
 // start begins to accept, and returns from when on.
@@ -43,7 +43,7 @@ func (m *mortal) start() (time.Time, error) {
 		return time.Time{}, err
 	}
 	from := time.Now()
-	server := &http.Server{Handler: http.HandlerFunc(answer), ConnState: func(c net.Conn, s http.ConnState) {
+	server := &http.Server{Handler: m.handler, ConnState: func(c net.Conn, s http.ConnState) {
 		switch s {
 		case http.StateNew:
 			m.conns.Store(c, nil)
@@ -90,16 +90,12 @@ const orderly = 100 * time.Millisecond
 func (m *mortal) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), orderly)
 	defer cancel()
-	if m.server.Shutdown(ctx) == nil {
-		m.wait.Wait()
-		return nil
-	}
+	_ = m.server.Shutdown(ctx) // what it has not ended is killed
 	return m.kill()
 }
 
 // close ends it for good; it may be away.
 func (m *mortal) close() error {
-	err := m.kill()
-	m.release()
-	return err
+	defer m.release()
+	return m.kill()
 }

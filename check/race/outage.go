@@ -14,27 +14,6 @@ import (
 	"ceiling/internal/pause"
 )
 
-// An outage is what happens to a backend or a site while requests go on.
-type outage struct {
-	// happens makes it happen, round by round, and returns from when on nothing of it is left that a
-	// request could meet: the backend accepts again, the new release is in place.
-	happens func(s *scene, ctx context.Context, round int) (over time.Time, err error)
-	// away is how long the backend is away.
-	away time.Duration
-	// every so often each prober makes a request.
-	every time.Duration
-}
-
-func outages() map[string]outage {
-	return map[string]outage{
-		outageKilled:    {happens: (*scene).killed, away: 2 * time.Second, every: probeEvery},
-		outageRestarted: {happens: (*scene).restarted, away: 200 * time.Millisecond, every: probeEvery},
-		// Fewer requests than crashes, so that many crashes follow each other.
-		outageCrash:      {happens: (*scene).crashes, every: 500 * time.Millisecond},
-		outageRedeployed: {happens: (*scene).redeployed, every: probeEvery},
-	}
-}
-
 const (
 	// outageRounds happen one after the other; with redeployed, each in another way.
 	outageRounds = 3
@@ -45,14 +24,20 @@ const (
 	beforeOutage, afterOutage = 300 * time.Millisecond, 1500 * time.Millisecond
 	// probePatience is when a request that has no answer has failed.
 	probePatience = 2 * time.Second
-	// crashesPerS requests of the page that crashes.
-	crashesPerS = 50
+	// crashesPerS requests of the page that crashes; others come every so often, so that many crashes
+	// follow each other.
+	crashesPerS, amongCrashes = 50, 500 * time.Millisecond
 )
+
+// awayFor is how long the backend is away in an outage.
+func awayFor(outage string) time.Duration {
+	return map[string]time.Duration{outageKilled: 2 * time.Second, outageRestarted: 200 * time.Millisecond}[outage]
+}
 
 // scene is one contestant at a case, and what is behind it.
 type scene struct {
 	*Case
-	outage
+	every   time.Duration // each prober makes a request
 	backend *mortal
 	dir     string // of the contestant, with the site
 	addr    string
@@ -80,7 +65,7 @@ func (r *race) endure(ctx context.Context, k *Case, runners []*runner) error {
 // endureOne starts the contestant again, before a backend that can be taken away.
 func (r *race) endureOne(ctx context.Context, k *Case, n *runner) (_ *Outage, err error) {
 	n.child.Stop()
-	back, err := newMortal()
+	back, err := newMortal(answer)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +75,12 @@ func (r *race) endureOne(ctx context.Context, k *Case, n *runner) (_ *Outage, er
 		return nil, err
 	}
 	n.child, n.addr, n.dir = again.child, again.addr, again.dir // stopped with the others
-	at := &scene{Case: k, outage: outages()[k.Outage], backend: back, dir: n.dir, addr: n.addr, release: 'a'}
-	out := &Outage{Rounds: outageRounds, AwayS: at.away.Seconds()}
-	if k.Files {
+	at := &scene{Case: k, every: probeEvery, backend: back, dir: n.dir, addr: n.addr, release: 'a'}
+	out := &Outage{Rounds: outageRounds, AwayS: awayFor(k.Outage).Seconds()}
+	switch k.Outage {
+	case outageCrash:
+		at.every = amongCrashes
+	case outageRedeployed:
 		err = at.firstRelease()
 	}
 	for round := 0; round < outageRounds && err == nil; round++ {
@@ -114,7 +102,7 @@ func (s *scene) round(ctx context.Context, round int, out *Outage) error {
 		wait.Go(func() { seen[i] = s.probes(ctx, time.Duration(i)*s.every/probers) })
 	}
 	pause.For(ctx, beforeOutage)
-	over, err := s.happens(s, ctx, round)
+	over, err := s.happens(ctx, round)
 	pause.For(ctx, afterOutage)
 	cancel()
 	wait.Wait()
@@ -187,27 +175,29 @@ func (c *client) close() {
 	}
 }
 
-// killed: the backend's process ends as by SIGKILL, and is started again later.
-func (s *scene) killed(ctx context.Context, _ int) (time.Time, error) {
-	return s.back(ctx, s.backend.kill())
-}
-
-// restarted: the backend finishes what it has begun, closes its connections, and is back later.
-func (s *scene) restarted(ctx context.Context, _ int) (time.Time, error) {
-	return s.back(ctx, s.backend.end())
-}
-
-func (s *scene) back(ctx context.Context, ended error) (time.Time, error) {
-	if ended != nil {
-		return time.Time{}, ended
+// happens makes an outage happen, and returns from when on nothing of it is left that a request could
+// meet: the backend accepts again, the new release is in place.
+func (s *scene) happens(ctx context.Context, round int) (over time.Time, err error) {
+	switch s.Outage {
+	case outageCrash:
+		return s.crashes(ctx), nil
+	case outageRedeployed:
+		return s.redeployed(round)
+	case outageKilled: // the backend's process ends as by SIGKILL, and is started again later
+		err = s.backend.kill()
+	case outageRestarted: // it finishes what it has begun, closes its connections, and is back later
+		err = s.backend.end()
 	}
-	pause.For(ctx, s.away)
+	if err != nil {
+		return over, err
+	}
+	pause.For(ctx, awayFor(s.Outage))
 	return s.backend.start()
 }
 
 // crashes: for a second somebody asks, fifty times a second, for a page on which the backend closes
 // the connection; all other requests are good ones, from the beginning.
-func (s *scene) crashes(ctx context.Context, _ int) (time.Time, error) {
+func (s *scene) crashes(ctx context.Context) time.Time {
 	from := time.Now()
 	request := requestBytes(question{"GET", crashPath, ""}, s.addr)
 	for range crashesPerS {
@@ -216,7 +206,7 @@ func (s *scene) crashes(ctx context.Context, _ int) (time.Time, error) {
 		c.close()
 		pause.For(ctx, time.Second/crashesPerS)
 	}
-	return from, nil
+	return from
 }
 
 // releaseBytes is the size of the page of a release: one letter, so that a mix of two shows.
@@ -242,7 +232,7 @@ func (s *scene) firstRelease() error {
 
 // redeployed puts another release in place: by swapping the link, by moving a directory to the
 // site's name, and by removing the directory and making it again.
-func (s *scene) redeployed(_ context.Context, round int) (time.Time, error) {
+func (s *scene) redeployed(round int) (time.Time, error) {
 	s.release++
 	name := "releases/" + string(s.release)
 	site, fresh := filepath.Join(s.dir, "site"), filepath.Join(s.dir, name)

@@ -49,26 +49,14 @@ func itemised(title, mark string, texts []string) page.List {
 func (r *Result) card() page.Verdict {
 	v := page.Verdict{Outcome: "measured", Mood: record.Valid, Gloss: "no targets", Lead: true,
 		Because: "No ratio: nginx or ceiling did not take part."}
-	met, missed := 0, ""
-	for i := range r.Verdicts {
-		if r.Verdicts[i].met() {
-			met++
-		} else if missed == "" {
-			missed = r.Verdicts[i].Case
-		}
-	}
+	missed := slices.DeleteFunc(slices.Clone(r.Verdicts), Verdict.met)
 	if n := len(r.Verdicts); n > 0 {
-		v.Outcome, v.Gloss = fmt.Sprintf("%d of %d", met, n), "targets met"
+		v.Outcome, v.Gloss = fmt.Sprintf("%d of %d", n-len(missed), n), "targets met"
 	}
-	if missed != "" {
-		v.Mood, v.Next = record.Invalid, "ceiling race --only nginx,ceiling --rounds 15 --case "+missed
+	if len(missed) > 0 {
+		v.Mood, v.Next = record.Invalid, "ceiling race --only nginx,ceiling --rounds 15 --case "+missed[0].Case
 	}
-	var raced []*CaseResult
-	for i := range r.Cases {
-		if row := r.Cases[i].row(Ours); row != nil && row.ToNginx != nil {
-			raced = append(raced, &r.Cases[i])
-		}
-	}
+	raced := r.ours()
 	if len(raced) == 0 {
 		return v
 	}
@@ -84,6 +72,16 @@ func (r *Result) card() page.Verdict {
 	return v
 }
 
+// ours are the cases in which our proxy has a ratio to nginx.
+func (r *Result) ours() (list []*CaseResult) {
+	for i := range r.Cases {
+		if row := r.Cases[i].row(Ours); row != nil && row.ToNginx != nil {
+			list = append(list, &r.Cases[i])
+		}
+	}
+	return list
+}
+
 func (c *CaseResult) row(name string) *Row {
 	if i := slices.IndexFunc(c.Rows, func(row Row) bool { return row.Name == name }); i >= 0 {
 		return &c.Rows[i]
@@ -94,11 +92,8 @@ func (c *CaseResult) row(name string) *Row {
 // forest is our CPU per request against nginx's, case by case.
 func (r *Result) forest() (page.Drawing, bool) {
 	var rows []chart.Estimated
-	for i := range r.Cases {
-		c := &r.Cases[i]
-		if row := c.row(Ours); row != nil && row.ToNginx != nil {
-			rows = append(rows, c.against(c.Name, row))
-		}
+	for _, c := range r.ours() {
+		rows = append(rows, c.against(c.Name, c.row(Ours)))
 	}
 	return drawing("cpu", "ceiling's CPU/request against nginx's, by case", rows)
 }
@@ -130,8 +125,7 @@ func (r *Result) targets() page.Table {
 		{Name: "result"}}}
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
-		t.Rows = append(t.Rows, []page.Cell{{Text: v.Figure}, {Text: between(&v.Estimate)},
-			{Text: "≤ " + figure(v.Limit)}, {Text: v.Says}})
+		t.Rows = append(t.Rows, page.Cells(v.Figure, between(&v.Estimate), "≤ "+figure(v.Limit), v.Says))
 	}
 	return t
 }
@@ -160,17 +154,9 @@ func (c *CaseResult) section(n int) page.Section {
 func fields(caption string, list []fact) page.Table {
 	t := page.Table{Caption: caption, Columns: []page.Column{{Name: "what"}, {Name: "how"}}, Fields: true}
 	for _, f := range list {
-		t.Rows = append(t.Rows, []page.Cell{{Text: f.name}, {Text: f.text}})
+		t.Rows = append(t.Rows, page.Cells(f.name, f.text))
 	}
 	return t
-}
-
-func (r *Result) entrants() []fact {
-	var list []fact
-	for _, e := range r.Entrants {
-		list = append(list, fact{e.Name, e.says()})
-	}
-	return list
 }
 
 // configurations of a case, as they were run.

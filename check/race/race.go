@@ -229,8 +229,8 @@ func (r *race) enter(ctx context.Context, e *Contestant, k *Case, row *Row) (n *
 	if err != nil {
 		return nil, err
 	}
-	defer recorder.close()
-	s.Backend = recorder.address
+	defer func() { err = errors.Join(err, recorder.close()) }()
+	s.Backend = recorder.addr
 	if n, err = r.start(ctx, e, s, "-check"); err != nil {
 		return nil, err
 	}
@@ -266,9 +266,6 @@ func (r *race) start(ctx context.Context, e *Contestant, s Setup, use string) (n
 	s.Dir = filepath.Join(r.dir, s.Name+use+"-"+strings.ReplaceAll(e.Name, " ", ""))
 	if err := os.MkdirAll(filepath.Join(s.Dir, "site"), 0o755); err != nil {
 		return nil, err
-	}
-	if s.Files {
-		s.Backend = ""
 	}
 	if err := errors.Join(os.WriteFile(filepath.Join(s.Dir, "site", "page.html"), servedFile(), 0o644), r.site.write(s.Dir)); err != nil {
 		return nil, err

@@ -115,7 +115,7 @@ func pairs(own, base map[int]*Sample, f func(*Sample) float64) []float64 {
 }
 
 // met reports whether the estimate is within the limit.
-func (v *Verdict) met() bool { return v.Value <= v.Limit }
+func (v Verdict) met() bool { return v.Value <= v.Limit }
 
 // judge says whether the limit is met. The interval decides; where it has the limit inside, the
 // estimate does, and it is said.

@@ -3,6 +3,7 @@ package race
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -98,15 +99,9 @@ func (c *CaseResult) table() page.Table {
 	}
 	for i := range c.Rows {
 		row := &c.Rows[i]
-		texts := row.figures(c)
-		if texts == nil {
-			continue
+		if texts := row.figures(c); texts != nil {
+			t.Rows = append(t.Rows, page.Cells(slices.Concat([]string{row.Name}, texts, []string{row.Hash})...))
 		}
-		cells := []page.Cell{{Text: row.Name}}
-		for _, text := range append(texts, row.Hash) {
-			cells = append(cells, page.Cell{Text: text})
-		}
-		t.Rows = append(t.Rows, cells)
 	}
 	return t
 }
@@ -134,12 +129,10 @@ func (row *Row) figures(c *CaseResult) []string {
 	if e := row.ToNginx; e != nil {
 		ratio, interval = figure(e.Value), figure(e.Low)+"–"+figure(e.High)
 	}
-	return []string{fmt.Sprintf("%.1f", row.NsPerRequest.Value/1e3), ratio, interval, rate(row.PerS), last,
+	perS := fmt.Sprintf("%.0f", row.PerS.Value) // without separators: the column would be too wide
+	return []string{fmt.Sprintf("%.1f", row.NsPerRequest.Value/1e3), ratio, interval, perS, last,
 		figure(row.Memory.Value / 1e6), fmt.Sprint(row.Errors)}
 }
-
-// rate has no separators: a column of them would be too wide.
-func rate(e *stat.Estimate) string { return fmt.Sprintf("%.0f", e.Value) }
 
 // between is a figure with its interval.
 func between(e *stat.Estimate) string {

@@ -69,7 +69,7 @@ func importedTable(names []string, results []importer.Result) Table {
 		}
 		row = append(row, longest, cmp.Or(r.From, "-"), unit.FormatCount(int64(r.Requests)), unit.FormatCount(int64(r.Failed())),
 			fmt.Sprintf("%.3g s", r.DurationS))
-		t.Rows = append(t.Rows, cells(row))
+		t.Rows = append(t.Rows, Cells(row...))
 	}
 	return t
 }
@@ -80,16 +80,17 @@ func importedFailures(names []string, results []importer.Result) Table {
 		Columns: []Column{{Name: "file"}, {Name: "what"}, {Name: "count", Figure: true}}}
 	for i := range results {
 		for _, code := range slices.Sorted(maps.Keys(results[i].Statuses)) {
-			t.Rows = append(t.Rows, cells([]string{names[i], "status " + code, unit.FormatCount(int64(results[i].Statuses[code]))}))
+			t.Rows = append(t.Rows, Cells(names[i], "status "+code, unit.FormatCount(int64(results[i].Statuses[code]))))
 		}
 		for _, e := range results[i].Errors {
-			t.Rows = append(t.Rows, cells([]string{names[i], e.What, unit.FormatCount(int64(e.Count))}))
+			t.Rows = append(t.Rows, Cells(names[i], e.What, unit.FormatCount(int64(e.Count))))
 		}
 	}
 	return t
 }
 
-func cells(texts []string) []Cell {
+// Cells are cells of text.
+func Cells(texts ...string) []Cell {
 	row := make([]Cell, len(texts))
 	for i, text := range texts {
 		row[i] = Cell{Text: text}

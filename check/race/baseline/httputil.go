@@ -9,16 +9,12 @@ import (
 	"time"
 )
 
+// newHTTPUtil is ReverseProxy with what it is slow without: enough idle connections,
+// no compression of its own, and buffers that are used again.
 func newHTTPUtil(c *Config, log *accessLog) *http.Server {
 	if c.Files != "" {
 		return &http.Server{Handler: http.FileServer(http.Dir(c.Files))}
 	}
-	return &http.Server{Handler: httpProxy(c, log)}
-}
-
-// httpProxy is ReverseProxy with what it is slow without: enough idle connections,
-// no compression of its own, and buffers that are used again.
-func httpProxy(c *Config, log *accessLog) *httputil.ReverseProxy {
 	target := &url.URL{Scheme: "http", Host: c.Backend}
 	p := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -44,7 +40,7 @@ func httpProxy(c *Config, log *accessLog) *httputil.ReverseProxy {
 			return err
 		}
 	}
-	return p
+	return &http.Server{Handler: p}
 }
 
 // buffers is a pool of what bodies are copied through.
