@@ -90,16 +90,6 @@ func (b *bench) caveat(format string, args ...any) {
 	b.caveats = append(b.caveats, fmt.Sprintf(format, args...))
 }
 
-// tool returns the tool of that name, or nil.
-func (b *bench) tool(name string) *tool {
-	for i := range b.tools {
-		if b.tools[i].Name == name {
-			return &b.tools[i]
-		}
-	}
-	return nil
-}
-
 // run measures everything requested.
 func (b *bench) run(ctx context.Context) Entry {
 	e := Entry{

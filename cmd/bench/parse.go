@@ -50,7 +50,8 @@ func (a *answer) check(counted uint64, perS float64) error {
 }
 
 // peer parses the output of another tool, and rejects results that no comparison can rest on: a
-// rate that is not count / time, or no requests.
+// rate that is not count / time, no requests, or of ab -k a connection per request, which is a
+// different workload.
 func peer(tool string) func([]byte) (answer, error) {
 	return func(out []byte) (answer, error) {
 		r, err := importer.Parse(out)
@@ -61,6 +62,8 @@ func peer(tool string) func([]byte) (answer, error) {
 			return answer{}, fmt.Errorf("this is output of %s, want %s", r.Tool, tool)
 		case r.RateDiffers:
 			return answer{}, errors.New(strings.Join(r.Caveats, "; "))
+		case tool == importer.Ab && (r.KeptAlive == nil || *r.KeptAlive != r.Requests+r.Failed()):
+			return answer{}, errors.New("not all requests were kept alive: it measured connections too")
 		}
 		a := answer{ElapsedS: r.DurationS, Bad: r.Failed()}
 		for status, n := range r.Statuses {
@@ -75,21 +78,4 @@ func peer(tool string) func([]byte) (answer, error) {
 		}
 		return a, nil
 	}
-}
-
-// parseAb parses ab -k, and rejects runs that opened a connection per request: that is a
-// different workload.
-func parseAb(out []byte) (answer, error) {
-	a, err := peer(importer.Ab)(out)
-	if err != nil {
-		return a, err
-	}
-	r, err := importer.Parse(out)
-	if err != nil {
-		return a, err
-	}
-	if r.KeptAlive == nil || *r.KeptAlive != r.Requests+r.Failed() {
-		return answer{}, errors.New("not all requests were kept alive: it measured connections too")
-	}
-	return a, nil
 }

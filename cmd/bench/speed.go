@@ -75,11 +75,11 @@ func (c *cell) perS() float64                  { return c.requests / c.elapsedS 
 // speed runs the rounds, summarises them, and returns their cells. Every round has its own order
 // of works, and every work of tools, so that drift of the machine affects all.
 func (b *bench) speed(ctx context.Context, e *Entry) []cell {
-	lengths := map[string]int{}
+	lengths, names := map[string]int{}, []string{}
 	for i := range b.tools {
 		n, err := requestLength(ctx, &b.tools[i])
 		b.failed(ctx, "length of a request of "+b.tools[i].Name, err)
-		lengths[b.tools[i].Name] = n
+		lengths[b.tools[i].Name], names = n, append(names, b.tools[i].Name)
 	}
 	var cells []cell
 	for round := range b.rounds {
@@ -97,17 +97,9 @@ func (b *bench) speed(ctx context.Context, e *Entry) []cell {
 			cells = append(cells, c)
 		}
 	}
-	e.Speed, e.Targets = summarise(cells, b.toolNames())
+	e.Speed, e.Targets = summarise(cells, names)
 	b.caveats = append(b.caveats, caveatsOf(cells)...)
 	return cells
-}
-
-func (b *bench) toolNames() []string {
-	var names []string
-	for _, t := range b.tools {
-		names = append(names, t.Name)
-	}
-	return names
 }
 
 type step struct {

@@ -77,7 +77,7 @@ func kinds() []tool {
 		{Name: gcannon, http1: cannon, pipelined: cannon, most: 64, noTLS: true, parse: parseGcannon},
 		// Its loop is open: of a rate that nobody reaches, each connection has a request at a time.
 		{Name: zrk, asks: "--version", pattern: `zrk (\S+)`, http1: "-t1 -c{c} -d{s}s -R 100000000 --format json {url}", noTLS: true, parse: parseZrk},
-		{Name: "ab", asks: "-V", pattern: `Version (\S+)`, http1: "-k -l -q -c {c} -t {s} -n 50000000 {url}", parse: parseAb},
+		{Name: "ab", asks: "-V", pattern: `Version (\S+)`, http1: "-k -l -q -c {c} -t {s} -n 50000000 {url}", parse: peer(importer.Ab)},
 		{Name: "oha", asks: "--version", pattern: `oha (\S+)`, http1: "--no-tui --output-format json -c {c} -z {s}s {insecure} {url}",
 			parse: peer(importer.Oha)},
 		{Name: "hey", http1: "-cpus 1 -c {c} -z {s}s {url}", parse: peer(importer.Hey)},

@@ -53,7 +53,7 @@ func (b *bench) sampled(ctx context.Context, perf string, w work, u *UserShare) 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	t := b.tool(ours)
+	t := &b.tools[0] // ours
 	args, _ := t.arguments(b.job(w), dir)
 	data := filepath.Join(dir, "perf.data")
 	line := append([]string{perf, "record", "-q", "-e", "cpu-clock", "-F", strconv.Itoa(samplesPerS), "-o", data, "--", t.Path}, args...)
