@@ -17,16 +17,14 @@ import (
 // Blocks about the runs of a condition.
 
 // ends returns CPU use of both ends during a point, and what their link carried.
-func ends(of any) (answer, error) {
-	return about(of, func(c condition, to *answer) error {
-		to.blocks = []page.Block{perEnd(c)}
-		if hosts := hostsOf(c); len(hosts) > 0 { // none in records made before it was measured
-			t := page.HostTable(hosts)
-			t.Caption += c.called() + ", mean of " + unit.Plural(len(c.runs), "run", "runs")
-			to.blocks = append(to.blocks, t)
-		}
-		return nil
-	})
+func ends(c condition, to *answer) error {
+	to.blocks = []page.Block{perEnd(c)}
+	if hosts := hostsOf(c); len(hosts) > 0 { // none in records made before it was measured
+		t := page.HostTable(hosts)
+		t.Caption += c.called() + ", mean of " + unit.Plural(len(c.runs), "run", "runs")
+		to.blocks = append(to.blocks, t)
+	}
+	return nil
 }
 
 // hostsOf returns the CPU time of both ends by category, the mean of the runs.
@@ -81,11 +79,11 @@ func perEnd(c condition) page.Table {
 		}).formatted(unit.Percent)
 	}
 	t.Rows = [][]page.Cell{
-		cells("generator", c.over(generatorCores).formatted(kindTwo.format), perRequest(generatorCores),
+		page.Cells("generator", c.over(generatorCores).formatted(kindTwo.format), perRequest(generatorCores),
 			share(func(r *chart.Run) float64 { return r.Generator.BusiestWorker }),
 			share(func(r *chart.Run) float64 { return r.Generator.RunDelay })),
-		cells("server", c.over(serverCores).formatted(kindTwo.format), perRequest(serverCores), "–", "–"),
-		cells("other programs, server's host", c.over(func(r *chart.Run) float64 { return r.Verdict.OtherCores }).formatted(kindTwo.format), "–", "–", "–"),
+		page.Cells("server", c.over(serverCores).formatted(kindTwo.format), perRequest(serverCores), "–", "–"),
+		page.Cells("other programs, server's host", c.over(func(r *chart.Run) float64 { return r.Verdict.OtherCores }).formatted(kindTwo.format), "–", "–", "–"),
 	}
 	if cores := c.runs[0].Environment.CoresAllowed; cores > 0 {
 		t.Caption += fmt.Sprintf("; the generator's machine has %s", unit.Plural(cores, "core", "cores"))
@@ -102,43 +100,42 @@ func (c *condition) called() string {
 }
 
 // workers returns how the server's processes and the generator's threads share the work.
-func workers(of any) (answer, error) {
-	return about(of, func(c condition, to *answer) error {
-		t := page.Table{Caption: fmt.Sprintf("Workers%s: the busiest of each run first, over %s%s", c.called(),
-			unit.Plural(len(c.runs), "run", "runs"), sharing(c.runs[0])),
-			Columns: columns("worker", "connections", "cores used", "share of the server's CPU")}
-		for _, list := range []struct {
-			name string
-			of   func(r *chart.Run) []worker
-		}{{"process", processes}, {"generator's thread", threads}} {
-			for i := 0; ; i++ {
-				of := func(figure func(w worker) float64) spread {
-					return c.over(func(r *chart.Run) float64 {
-						if all := list.of(r); i < len(all) {
-							return figure(all[i])
-						}
-						return math.NaN()
-					})
-				}
-				used := of(func(w worker) float64 { return w.cores })
-				if used.n == 0 {
-					break
-				}
-				t.Rows = append(t.Rows, cells(fmt.Sprintf("%s %d", list.name, i+1), of(func(w worker) float64 { return w.connections }).formatted(rounded),
-					used.formatted(kindTwo.format), of(func(w worker) float64 { return w.share }).formatted(unit.Percent)))
-			}
-			if len(t.Rows) == 0 {
-				return errors.New("the server's processes were not measured")
-			}
+func workers(c condition, to *answer) error {
+	t := page.Table{Caption: fmt.Sprintf("Workers%s: the busiest of each run first, over %s%s", c.called(),
+		unit.Plural(len(c.runs), "run", "runs"), sharing(c.runs[0])),
+		Columns: columns("worker", "connections", "cores used", "share of the server's CPU")}
+	for _, list := range []struct {
+		name string
+		of   func(r *chart.Run) []worker
+	}{{"process", processes}, {"generator's thread", threads}} {
+		most := 0
+		for _, r := range c.runs {
+			most = max(most, len(list.of(r)))
 		}
-		to.blocks = []page.Block{t}
-		return nil
-	})
+		for i := range most {
+			row := []string{fmt.Sprintf("%s %d", list.name, i+1)}
+			for k, format := range []func(float64) string{rounded, kindTwo.format, unit.Percent} {
+				row = append(row, c.over(func(r *chart.Run) float64 {
+					if all := list.of(r); i < len(all) {
+						return all[i][k]
+					}
+					return math.NaN()
+				}).formatted(format))
+			}
+			t.Rows = append(t.Rows, page.Cells(row...))
+		}
+		if len(t.Rows) == 0 {
+			return errors.New("the server's processes were not measured")
+		}
+	}
+	to.blocks = []page.Block{t}
+	return nil
 }
 
-// worker is a process of the server, with its share of the server's CPU, or a thread of the
-// generator. NaN is unknown: of connections, if the record's series, or its copy, lacks them.
-type worker struct{ connections, cores, share float64 }
+// worker is a process of the server or a thread of the generator: its connections, the cores that it
+// used, and its share of the server's CPU. NaN is unknown: of connections, if the record's series, or
+// its copy, lacks them.
+type worker [3]float64
 
 // processes returns the server's processes, busiest first.
 func processes(r *chart.Run) (list []worker) {
@@ -147,14 +144,13 @@ func processes(r *chart.Run) (list []worker) {
 	}
 	held := chart.ConnectionsOf(r)
 	for _, p := range r.Subject.Processes {
-		w := worker{math.NaN(), over(float64(p.CPUNs)/1e9, r.ElapsedS), 0}
+		connections, cores := math.NaN(), over(float64(p.CPUNs)/1e9, r.ElapsedS)
 		if n, there := held[p.PID]; there || len(held) > 0 {
-			w.connections = float64(n)
+			connections = float64(n)
 		}
-		w.share = over(w.cores, serverCores(r))
-		list = append(list, w)
+		list = append(list, worker{connections, cores, over(cores, serverCores(r))})
 	}
-	slices.SortStableFunc(list, func(a, b worker) int { return cmp.Compare(b.cores, a.cores) })
+	slices.SortStableFunc(list, func(a, b worker) int { return cmp.Compare(b[1], a[1]) })
 	return list
 }
 
@@ -177,30 +173,25 @@ func sharing(r *chart.Run) string {
 
 // pathOf is the path of a request, as the boxes of every other view. Those of a single run
 // lead to the charts of its page.
-func pathOf(of any) (answer, error) {
-	return about(of, func(c condition, to *answer) error {
-		var runs []*record.Run
-		for _, r := range c.runs {
-			runs = append(runs, r.Run)
-		}
-		p, ok := page.PathOf(runs)
-		if !ok {
-			return errors.New("where the time goes was not measured")
-		}
-		if c.name != "" {
-			p.Says += " · " + c.name
-		}
-		address, d := "", page.Document{}
-		if len(c.runs) == 1 {
-			var err error
-			if d, err = page.Runs([]chart.Run{*c.runs[0]}); err != nil {
-				return err
-			}
-			address = recordPage(c.runs[0].ID)
-		}
-		to.blocks = []page.Block{p.On(address, d.Sections)}
-		return nil
-	})
+func pathOf(c condition, to *answer) (err error) {
+	var runs []*record.Run
+	for _, r := range c.runs {
+		runs = append(runs, r.Run)
+	}
+	p, ok := page.PathOf(runs)
+	if !ok {
+		return errors.New("where the time goes was not measured")
+	}
+	if c.name != "" {
+		p.Says += " · " + c.name
+	}
+	address, d := "", page.Document{}
+	if len(c.runs) == 1 {
+		address = recordPage(c.runs[0].ID)
+		d, err = page.Runs([]chart.Run{*c.runs[0]})
+	}
+	to.blocks = []page.Block{p.On(address, d.Sections)}
+	return err
 }
 
 // columns are those of a table whose first column has names and the others figures.
@@ -208,14 +199,6 @@ func columns(names ...string) []page.Column {
 	var list []page.Column
 	for i, name := range names {
 		list = append(list, page.Column{Name: name, Figure: i > 0})
-	}
-	return list
-}
-
-func cells(texts ...string) []page.Cell {
-	var list []page.Cell
-	for _, text := range texts {
-		list = append(list, page.Cell{Text: text})
 	}
 	return list
 }
@@ -230,37 +213,35 @@ type arithmetic struct {
 	Terms   []term
 	// Says is what the result was compared with; Runs is the number of runs.
 	Says string
-	Runs string
+	Runs int
 }
 
 // term is one figure of a sum.
 type term struct{ Sign, Value, Name string }
 
 // little is Little's law: requests in flight = rate × response time.
-func little(of any) (answer, error) {
-	return sumOf(of, func(c condition) (arithmetic, error) {
-		n, s, w := c.sum(answers), c.sum(elapsed), c.sum(waited)
-		if !(n > 0) || !(s > 0) {
-			return arithmetic{}, errors.New("no response time was measured")
+func little(c condition) (arithmetic, error) {
+	n, s, w := c.sum(answers), c.sum(elapsed), c.sum(waited)
+	if !(n > 0) || !(s > 0) {
+		return arithmetic{}, errors.New("no response time was measured")
+	}
+	got := w / 1e9 / s
+	out := arithmetic{Law: "Little's law", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatNsFloat(w / n), "mean response time"},
+		{"=", unit.FormatSI(got), "requests in flight"}}, Says: "An open loop has no fixed number of requests to hold this against."}
+	if want := slots(c.runs[0]); !math.IsNaN(want) {
+		if c.over(slots).deviation > 0 {
+			return arithmetic{}, errors.New("its runs differ in their slots")
 		}
-		got := w / 1e9 / s
-		out := arithmetic{Law: "Little's law", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatNsFloat(w / n), "mean response time"},
-			{"=", unit.FormatSI(got), "requests in flight"}}, Says: "An open loop has no fixed number of requests to hold this against."}
-		if want := slots(c.runs[0]); !math.IsNaN(want) {
-			if c.over(slots).deviation > 0 {
-				return arithmetic{}, errors.New("its runs differ in their slots")
-			}
-			off := got/want - 1
-			if math.Abs(off) > record.LittleWithin {
-				return arithmetic{}, fmt.Errorf("rate × response time is %s requests in flight, %+.0f%% off the %s that the loop keeps: the record contradicts itself",
-					unit.FormatSI(got), 100*off, unit.FormatCount(int64(want)))
-			}
-			r := c.runs[0]
-			out.Says = fmt.Sprintf("The loop keeps %s × %d = %s in flight: %.1f%% off.", unit.Plural(r.Load.Connections, "connection", "connections"),
-				max(r.Load.Pipelining, 1), unit.FormatCount(int64(want)), 100*math.Abs(off))
+		off := got/want - 1
+		if math.Abs(off) > record.LittleWithin {
+			return arithmetic{}, fmt.Errorf("rate × response time is %s requests in flight, %+.0f%% off the %s that the loop keeps: the record contradicts itself",
+				unit.FormatSI(got), 100*off, unit.FormatCount(int64(want)))
 		}
-		return out, nil
-	})
+		r := c.runs[0]
+		out.Says = fmt.Sprintf("The loop keeps %s × %d = %s in flight: %.1f%% off.", unit.Plural(r.Load.Connections, "connection", "connections"),
+			max(r.Load.Pipelining, 1), unit.FormatCount(int64(want)), 100*math.Abs(off))
+	}
+	return out, nil
 }
 
 // shareOfLink is the share of a link's speed that the responses take. The link is the record's,
@@ -269,7 +250,7 @@ func shareOfLink(of any, links ...string) (answer, error) {
 	if len(links) > 1 {
 		return answer{}, errors.New("it takes one link speed")
 	}
-	return sumOf(of, func(c condition) (arithmetic, error) {
+	return sumOf(func(c condition) (arithmetic, error) {
 		speed, says := c.runs[0].Spec.LinkBitsPerSecond, "The record gives the link speed."
 		if c.linkBits > 0 {
 			speed, says = c.linkBits, "The experiment gives the link speed."
@@ -301,44 +282,39 @@ func shareOfLink(of any, links ...string) (answer, error) {
 		return arithmetic{Law: "Share of a link", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatBytesSI(int64(b/n + .5)), "read per request"},
 			{"=", unit.FormatBits(unit.BitsPerSecond(8 * b / s)), "above TCP"}, {"÷", unit.FormatBits(unit.BitsPerSecond(speed)), "link"},
 			{"=", unit.Percent(share), "of the link"}}, Says: says}, nil
-	})
+	})(of)
 }
 
 // utilization is the utilization law: cores in use = rate × CPU time per request, at either end.
-func utilization(of any) (answer, error) {
-	return sumOf(of, func(c condition) (arithmetic, error) {
-		n, s := c.sum(finished), c.sum(elapsed)
-		used := c.sum(func(r *chart.Run) float64 { return serverCores(r) * r.ElapsedS })
-		switch {
-		case !(n > 0) || !(s > 0):
-			return arithmetic{}, errors.New("no requests were completed")
-		case math.IsNaN(used):
-			return arithmetic{}, errors.New("the server's CPU was not measured")
+func utilization(c condition) (arithmetic, error) {
+	n, s := c.sum(finished), c.sum(elapsed)
+	used := c.sum(func(r *chart.Run) float64 { return serverCores(r) * r.ElapsedS })
+	switch {
+	case !(n > 0) || !(s > 0):
+		return arithmetic{}, errors.New("no requests were completed")
+	case math.IsNaN(used):
+		return arithmetic{}, errors.New("the server's CPU was not measured")
+	}
+	out := arithmetic{Law: "Utilization law", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatNsFloat(used / n * 1e9), "server CPU per request"},
+		{"=", unit.FormatSI(used / s), "cores in use by the server"}}}
+	r := c.runs[0]
+	if cores := r.Environment.CoresAllowed; cores > 0 && r.Subject.Host == r.Environment.Host {
+		if used/s > 1.02*float64(cores) {
+			return arithmetic{}, fmt.Errorf("the server used %s of %d cores: the record contradicts itself", unit.FormatSI(used/s), cores)
 		}
-		out := arithmetic{Law: "Utilization law", Terms: []term{{"", unit.FormatRate(n / s), "rate"}, {"×", unit.FormatNsFloat(used / n * 1e9), "server CPU per request"},
-			{"=", unit.FormatSI(used / s), "cores in use by the server"}}}
-		r := c.runs[0]
-		if cores := r.Environment.CoresAllowed; cores > 0 && r.Subject.Host == r.Environment.Host {
-			if used/s > 1.02*float64(cores) {
-				return arithmetic{}, fmt.Errorf("the server used %s of %d cores: the record contradicts itself", unit.FormatSI(used/s), cores)
-			}
-			out.Says = fmt.Sprintf("The machine has %s: %s of it.", unit.Plural(cores, "core", "cores"), unit.Percent(used/s/float64(cores)))
-		}
-		return out, nil
-	})
+		out.Says = fmt.Sprintf("The machine has %s: %s of it.", unit.Plural(cores, "core", "cores"), unit.Percent(used/s/float64(cores)))
+	}
+	return out, nil
 }
 
 // sumOf applies a law to what a reference names.
-func sumOf(of any, law func(condition) (arithmetic, error)) (answer, error) {
-	return about(of, func(c condition, to *answer) error {
+func sumOf(law func(condition) (arithmetic, error)) func(of any) (answer, error) {
+	return about(func(c condition, to *answer) error {
 		s, err := law(c)
 		if err != nil {
 			return err
 		}
-		s.Says, s.Of = page.Text(s.Says), c.name
-		if len(c.runs) > 1 {
-			s.Runs = fmt.Sprintf("All %d runs together.", len(c.runs))
-		}
+		s.Says, s.Of, s.Runs = page.Text(s.Says), c.name, len(c.runs)
 		to.html, err = execute("sum", s)
 		return err
 	})

@@ -48,21 +48,23 @@ func (c condition) opened() (condition, error) {
 }
 
 // about answers with what show makes of the runs of a condition.
-func about(of any, show func(c condition, to *answer) error) (answer, error) {
-	f, ok := of.(figures)
-	if !ok || f.point == nil && f.runs == nil {
-		return answer{}, errors.New("it takes a run, a curve of one point, a point, or a cell")
+func about(show func(c condition, to *answer) error) func(of any) (answer, error) {
+	return func(of any) (answer, error) {
+		f, ok := of.(figures)
+		if !ok || f.point == nil && f.runs == nil {
+			return answer{}, errors.New("it takes a run, a curve of one point, a point, or a cell")
+		}
+		to := answer{isBlock: true, From: []*Record{f.of}}
+		if f.of.Pending() {
+			to.Pending, to.Figure = true, "Not measured yet."
+			return to, nil
+		}
+		c, err := f.opened()
+		if err = cmp.Or(f.wrong, err); err == nil {
+			err = show(c, &to)
+		}
+		return to, err
 	}
-	to := answer{isBlock: true, From: []*Record{f.of}}
-	if f.of.Pending() {
-		to.Pending, to.Figure = true, "Not measured yet."
-		return to, nil
-	}
-	c, err := f.opened()
-	if err = cmp.Or(f.wrong, err); err == nil {
-		err = show(c, &to)
-	}
-	return to, err
 }
 
 // spread is a mean over repeats and the standard deviation of a single run.

@@ -222,10 +222,12 @@ func byTarget(all [3][]label) template.CSS {
 	return template.CSS(b.String())
 }
 
-// use is a record and the entries that refer to it.
+// use is a record and the entries that refer to it, and what its page shows: its sections, and of a plan its runs.
 type use struct {
 	*Record
-	Entries []*Entry
+	Entries  []*Entry
+	Sections template.HTML
+	Runs     []runLink
 }
 
 // used returns every record once. Different records with the same ID are mistakes: they would share
@@ -261,17 +263,15 @@ func (s *Site) record(u *use) error {
 	if err != nil {
 		return err
 	}
-	sections, err := page.Sections(d)
-	if err != nil {
+	if u.Sections, err = page.Sections(d); err != nil {
 		return err
 	}
 	above := []trail{{"Journal", "../" + IndexPage}}
 	if r.of != nil {
 		above = append(above, trail{"Plan " + r.of.ID, r.of.ID + ".html"})
 	}
-	var runs []runLink
 	if r.Plan != nil {
-		if runs, err = s.planned(u); err != nil {
+		if u.Runs, err = s.planned(u); err != nil {
 			return err
 		}
 	}
@@ -281,11 +281,7 @@ func (s *Site) record(u *use) error {
 		}
 	}
 	html, err := layout{Title: d.Title, Heading: d.Subtitle, Lead: d.Lead, Up: "../", Footer: d.Footer, Trail: append(above, trail{r.ID, ""}),
-		Kind: "article"}.whole("record", struct {
-		*use
-		Sections template.HTML
-		Runs     []runLink
-	}{u, sections, runs})
+		Kind: "article"}.whole("record", u)
 	if err != nil {
 		return err
 	}
@@ -317,7 +313,7 @@ func (s *Site) planned(of *use) ([]runLink, error) {
 				r.LeftOut = append(r.LeftOut, record.Omission{What: series, Bytes: l.Bytes / int64(max(len(of.Plan.Records()), 1)), Why: l.Why})
 			}
 		}
-		if err := s.record(&use{&r, of.Entries}); err != nil {
+		if err := s.record(&use{Record: &r, Entries: of.Entries}); err != nil {
 			return nil, err
 		}
 		list = append(list, runLink{Name: fmt.Sprintf("Run %d", m.Number), To: r.ID + ".html",

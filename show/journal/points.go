@@ -126,7 +126,7 @@ func pointsOf(of *Record) (page.Table, error) {
 		if broken {
 			little = "broken: " + little
 		}
-		t.Rows = append(t.Rows, cells(append(row, kept.only(rounded), little, fmt.Sprint(p.point.Runs))...))
+		t.Rows = append(t.Rows, page.Cells(append(row, kept.only(rounded), little, fmt.Sprint(p.point.Runs))...))
 	}
 	return t, nil
 }

@@ -78,12 +78,12 @@ func (e *Entry) functions() map[string]function {
 		"typed":       {`{{typed "5 ms"}}`, func(text string) answer { return answer{Figure: page.Text(text), Typed: true} }},
 		"table":       {`{{table "NAME"}} or {{table "NAME" "KIND"}}`, func(args ...string) (answer, error) { return e.blocks("table", args) }},
 		"figure":      {`{{figure "NAME" "KIND"}}`, func(name, kind string) (answer, error) { return e.blocks("figure", []string{name, kind}) }},
-		"little":      {`{{little (run "NAME")}}`, little},
+		"little":      {`{{little (run "NAME")}}`, sumOf(little)},
 		"shareOfLink": {`{{shareOfLink (run "NAME") "10Gbit/s"}}`, shareOfLink},
-		"utilization": {`{{utilization (run "NAME")}}`, utilization},
-		"ends":        {`{{ends (run "NAME")}}`, ends},
-		"workers":     {`{{workers (run "NAME")}}`, workers},
-		"path":        {`{{path (run "NAME")}}`, pathOf},
+		"utilization": {`{{utilization (run "NAME")}}`, sumOf(utilization)},
+		"ends":        {`{{ends (run "NAME")}}`, about(ends)},
+		"workers":     {`{{workers (run "NAME")}}`, about(workers)},
+		"path":        {`{{path (run "NAME")}}`, about(pathOf)},
 	}
 }
 

@@ -173,7 +173,7 @@ func (s *setup) Machines() (template.HTML, error) {
 		t.Columns = append(t.Columns, page.Column{Name: name})
 	}
 	for _, row := range s.Rows {
-		t.Rows = append(t.Rows, cells(row[:]...))
+		t.Rows = append(t.Rows, page.Cells(row[:]...))
 	}
 	return page.Blocks(t)
 }
