@@ -8,8 +8,9 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 const (
@@ -52,8 +53,7 @@ func Serve(addr string, live *Live) (*Server, error) {
 		MaxHeaderBytes:    headMax,
 		ErrorLog:          log.New(io.Discard, "", 0), // client errors do not concern the run
 	}}
-	limited := &limitedListener{Listener: l, places: make(chan struct{}, scrapersMax), closed: make(chan struct{})}
-	go func() { s.served <- s.http.Serve(limited) }()
+	go func() { s.served <- s.http.Serve(netutil.LimitListener(l, scrapersMax)) }()
 	return s, nil
 }
 
@@ -67,42 +67,4 @@ func (s *Server) Close(ctx context.Context) error {
 		err = errors.Join(err, served)
 	}
 	return err
-}
-
-// limitedListener accepts no further connections while scrapersMax are open.
-type limitedListener struct {
-	net.Listener
-	places chan struct{}
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
-	}
-	return &limitedConn{Conn: c, leave: func() { <-l.places }}, nil
-}
-
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	once  sync.Once
-	leave func()
-}
-
-func (c *limitedConn) Close() error {
-	c.once.Do(c.leave)
-	return c.Conn.Close()
 }

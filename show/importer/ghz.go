@@ -3,6 +3,7 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -80,26 +81,14 @@ func (r *Result) ghzLatency(d *ghzDocument) error {
 	if r.Requests == 0 {
 		return nil // no call is in the distribution
 	}
-	for _, f := range []struct {
-		what string
-		ns   float64
-		into **int64
-	}{{"average", d.Average, &r.MeanNs}, {"fastest", d.Fastest, &r.MinNs}, {"slowest", d.Slowest, &r.MaxNs}} {
-		ns, err := nanoseconds(f.what, f.ns, 1)
-		if err != nil {
-			return err
-		}
-		*f.into = &ns
-	}
+	figures := map[string]float64{"average": d.Average, "fastest": d.Fastest, "slowest": d.Slowest}
 	for _, l := range d.Latencies {
-		ns, err := nanoseconds("a latency", l.Latency, 1)
-		if err != nil {
+		figures[strconv.FormatFloat(l.Percentage, 'g', -1, 64)] = l.Latency
+	}
+	for name, ns := range figures {
+		if err := (latencyNames{"average", "fastest", "slowest", "", ""}).set(r, "latency", name, ns, 1); err != nil {
 			return err
 		}
-		if !(l.Percentage >= 0 && l.Percentage <= 100) {
-			return fmt.Errorf("invalid quantile %g%%", l.Percentage)
-		}
-		r.Quantiles = append(r.Quantiles, Quantile{share(l.Percentage), ns, 1})
 	}
 	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 )
 
 // k6Document covers the three forms of k6's summary: --summary-export (figures directly in the
@@ -173,35 +171,17 @@ func (r *Result) k6Latency(trend map[string]float64) error {
 	if r.Requests == 0 {
 		return nil // it prints zeros then
 	}
+	_, median := trend["med"]
 	for name, ms := range trend {
-		if name == "count" {
-			continue
-		}
-		ns, err := nanoseconds("http_req_duration."+clean(name), ms, 1e6)
-		if err != nil {
-			return err
-		}
-		percent, isPercentile := strings.CutPrefix(name, "p(")
 		switch {
-		case name == "avg":
-			r.MeanNs = &ns
-		case name == "min":
-			r.MinNs = &ns
-		case name == "max":
-			r.MaxNs = &ns
+		case name == "count", name == "p(50)" && median:
+			continue
 		case name == "med":
-			r.Quantiles = append(r.Quantiles, Quantile{.5, ns, 1})
-		case isPercentile:
-			p, err := strconv.ParseFloat(strings.TrimSuffix(percent, ")"), 64)
-			if err != nil || !(p >= 0 && p <= 100) {
-				return fmt.Errorf("http_req_duration: invalid percentile %q", clean(name))
-			}
-			if p != 50 || !hasKey(trend, "med") {
-				r.Quantiles = append(r.Quantiles, Quantile{share(p), ns, 1})
-			}
+			name = "p(50)"
+		}
+		if err := (latencyNames{"avg", "min", "max", "p(", ")"}).set(r, "http_req_duration", name, ms, 1e6); err != nil {
+			return err
 		}
 	}
 	return nil
 }
-
-func hasKey(m map[string]float64, key string) bool { _, ok := m[key]; return ok }

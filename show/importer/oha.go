@@ -3,8 +3,6 @@ package importer
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 )
 
 // ohaDocument is the part of oha's JSON that we read. Times are seconds; a figure without
@@ -63,36 +61,16 @@ func parseOha(data []byte) (Result, error) {
 }
 
 func (r *Result) ohaLatency(d *ohaDocument) error {
-	for _, f := range []struct {
-		what  string
-		value *float64
-		into  **int64
-	}{
-		{"summary.average", d.Summary.Average, &r.MeanNs}, {"summary.fastest", d.Summary.Fastest, &r.MinNs},
-		{"summary.slowest", d.Summary.Slowest, &r.MaxNs},
-	} {
-		if f.value == nil {
-			continue
+	for what, of := range map[string]map[string]*float64{"latencyPercentiles": d.Percentiles,
+		"summary": {"average": d.Summary.Average, "fastest": d.Summary.Fastest, "slowest": d.Summary.Slowest}} {
+		for name, value := range of {
+			if value == nil {
+				continue
+			}
+			if err := (latencyNames{"average", "fastest", "slowest", "p", ""}).set(r, what, name, *value, 1e9); err != nil {
+				return err
+			}
 		}
-		ns, err := nanoseconds(f.what, *f.value, 1e9)
-		if err != nil {
-			return err
-		}
-		*f.into = &ns
-	}
-	for name, value := range d.Percentiles {
-		if value == nil {
-			continue
-		}
-		percent, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64)
-		if err != nil || !(percent >= 0 && percent <= 100) {
-			return fmt.Errorf("latencyPercentiles: invalid percentile %q", clean(name))
-		}
-		ns, err := nanoseconds("latencyPercentiles."+clean(name), *value, 1e9)
-		if err != nil {
-			return err
-		}
-		r.Quantiles = append(r.Quantiles, Quantile{share(percent), ns, 1})
 	}
 	return nil
 }

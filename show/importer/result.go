@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -200,6 +201,35 @@ func nanoseconds(what string, v, unitNs float64) (int64, error) {
 		return 0, fmt.Errorf("%s is %g s, which cannot be", what, v*unitNs/1e9)
 	}
 	return int64(ns), nil
+}
+
+// latencyNames are a document's names of the figures of a latency: mean, minimum and maximum, and what
+// is before and after the percentage in the name of a quantile.
+type latencyNames struct{ mean, min, max, before, after string }
+
+// set sets the figure of that name in what, given in units of unitNs; it ignores other names.
+func (n latencyNames) set(r *Result, what, name string, v, unitNs float64) error {
+	ns, err := nanoseconds(what+"."+clean(name), v, unitNs)
+	if err != nil {
+		return err
+	}
+	percentage, before := strings.CutPrefix(name, n.before)
+	percentage, after := strings.CutSuffix(percentage, n.after)
+	switch {
+	case name == n.mean:
+		r.MeanNs = &ns
+	case name == n.min:
+		r.MinNs = &ns
+	case name == n.max:
+		r.MaxNs = &ns
+	case before && after:
+		percent, err := strconv.ParseFloat(percentage, 64)
+		if err != nil || !(percent >= 0 && percent <= 100) {
+			return fmt.Errorf("%s: invalid percentile %q", what, clean(name))
+		}
+		r.Quantiles = append(r.Quantiles, Quantile{share(percent), ns, 1})
+	}
+	return nil
 }
 
 // total adds up counts; a count above countMax is an error.

@@ -95,24 +95,12 @@ func startsWithStatus(text string) bool {
 }
 
 func (r *Result) vegetaLatency(d *vegetaDocument) error {
-	quantiles := map[string]float64{"50th": .5, "90th": .9, "95th": .95, "99th": .99}
-	for name, value := range d.Latencies {
+	for name, ns := range d.Latencies {
 		if name == "total" {
 			continue
 		}
-		ns, err := nanoseconds("latencies."+clean(name), value, 1)
-		if err != nil {
+		if err := (latencyNames{"mean", "min", "max", "", "th"}).set(r, "latencies", name, ns, 1); err != nil {
 			return err
-		}
-		switch q, is := quantiles[name]; {
-		case is:
-			r.Quantiles = append(r.Quantiles, Quantile{q, ns, 1})
-		case name == "mean":
-			r.MeanNs = &ns
-		case name == "min":
-			r.MinNs = &ns
-		case name == "max":
-			r.MaxNs = &ns
 		}
 	}
 	return nil
