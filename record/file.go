@@ -133,14 +133,6 @@ func isName(name string) (id string, is bool) {
 	return strings.CutSuffix(strings.TrimSuffix(name, gzipSuffix), plainSuffix)
 }
 
-// WithoutSuffix returns a path without a record file's extensions.
-func WithoutSuffix(path string) string {
-	if id, is := isName(path); is {
-		return id
-	}
-	return path
-}
-
 // recordsIn lists the files of a directory that are named like records, oldest first. A record
 // whose writer was killed while compressing it has two names and counts once.
 func recordsIn(dir string) ([]string, error) {

@@ -8,8 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"ceiling/record"
 )
 
 // imageTypes and fileTypes are the file types that an entry's page may show and link to: none can
@@ -54,7 +52,7 @@ func (w *written) resolveLink(destination string, image bool) (string, error) {
 	return w.local(u, image)
 }
 
-// local resolves a link to another entry, a record, or a file of the entry.
+// local resolves a link to another entry or a file of the entry.
 func (w *written) local(u *url.URL, image bool) (string, error) {
 	clean := path.Clean(u.Path)
 	if path.IsAbs(clean) {
@@ -78,12 +76,6 @@ func (w *written) local(u *url.URL, image bool) (string, error) {
 			}
 		}
 		return "", errors.New("outside of the entry's folder there are only other entries, as in ../0001-a-title/entry.md")
-	}
-	if id, ok := strings.CutPrefix(record.WithoutSuffix(clean), recordsDir+"/"); ok && record.IsID(id) && !image {
-		if w.record(id) == nil {
-			return "", errors.New("it is not among this entry's runs")
-		}
-		return recordPage(id), nil
 	}
 	return w.file(clean, image)
 }

@@ -205,10 +205,6 @@ func (w *written) visit() {
 			if n.AutoLinkType == ast.AutoLinkURL {
 				w.link(w.line(n), n.URL(w.body), false)
 			}
-		case *ast.CodeSpan:
-			if strings.Contains(w.seen(n), "{{") {
-				w.warnings.add(w.File, w.line(n), "a reference in code is shown as it is")
-			}
 		case *ast.Text:
 			if n.Parent().Kind() != ast.KindCodeSpan {
 				w.lint(lineAt(w.body, n.Segment.Start), string(n.Segment.Value(w.body)))
