@@ -30,7 +30,7 @@ var indexScript template.JS // read-only
 // layouts are the page templates: html/template escapes everything from a record or an entry,
 // except what goldmark has rendered.
 var layouts = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"day": day, "bytes": unit.FormatBytesSI, "text": page.Text, "join": strings.Join}).ParseFS(pageFiles, "page.html"))
+	return template.Must(template.New("").Funcs(template.FuncMap{"day": day, "bytes": unit.FormatBytesSI, "text": page.Text}).ParseFS(pageFiles, "page.html"))
 }) // read-only
 
 // day formats a date in words.

@@ -76,16 +76,10 @@ type Entry struct {
 	// On are the entries that it builds on, By those that build on it; Mends are those that it corrects,
 	// MendedBy those that correct it. All are in the journal's order.
 	On, By, Mends, MendedBy []*Entry
-	// Unsound are the retracted entries that it builds on.
-	Unsound []ground
+	// Unsound are the retracted entries that it builds on, each followed by those by way of which it does.
+	Unsound [][]*Entry
 
 	body []byte // the whole file with the front matter blanked out, so that offsets are the file's
-}
-
-// ground is an entry that another builds on, by way of the entries with these numbers.
-type ground struct {
-	*Entry
-	ByWayOf []string
 }
 
 // Read reads all entries of a folder and their records, from the entry's own folder or else from
@@ -279,11 +273,10 @@ func (j *Journal) entriesNamed(e *Entry, key string, list mentions, wrong *Mista
 // checkGrounds finds the retracted entries that one builds on, directly or through others.
 func (e *Entry) checkGrounds(wrong *Mistakes) {
 	seen := map[*Entry]bool{e: true}
-	for todo := []ground{{Entry: e}}; len(todo) > 0; todo = todo[1:] {
-		from := todo[0]
-		by := from.ByWayOf
-		if from.Entry != e {
-			by = append(slices.Clone(by), from.Number)
+	for todo := [][]*Entry{{e}}; len(todo) > 0; todo = todo[1:] {
+		from, by := todo[0][0], todo[0][1:]
+		if from != e {
+			by = append(slices.Clone(by), from)
 		}
 		for _, on := range from.On {
 			if on == e {
@@ -293,10 +286,10 @@ func (e *Entry) checkGrounds(wrong *Mistakes) {
 				continue
 			}
 			seen[on] = true
+			todo = append(todo, append([]*Entry{on}, by...))
 			if on.Status == Retracted {
-				e.Unsound = append(e.Unsound, ground{on, by})
+				e.Unsound = append(e.Unsound, todo[len(todo)-1])
 			}
-			todo = append(todo, ground{on, by})
 		}
 	}
 }
