@@ -209,7 +209,7 @@ func (s *source) Close() error {
 // Next hands the responses to the script, and asks it for requests.
 func (s *source) Next(answers []load.Answer, n int) (list []load.Composed, err error) {
 	for _, a := range answers {
-		if err := s.thread.respond(a.Bytes); err != nil {
+		if err := s.thread.respond(a); err != nil {
 			return nil, err
 		}
 	}

@@ -272,11 +272,12 @@ func (t *thread) compose(delays bool) ([]load.Composed, error) {
 }
 
 // respond hands a response to the script.
-func (t *thread) respond(b []byte) error {
-	status, fields, body := parse(b)
+func (t *thread) respond(a load.Answer) error {
+	status, head, body := a.Parts()
 	headers := t.vm.NewTable()
-	for _, f := range fields {
-		headers.RawSetString(f[0], lua.LString(f[1]))
+	for _, line := range strings.Split(string(head), "\r\n")[1:] {
+		name, value, _ := strings.Cut(line, ":")
+		headers.RawSetString(name, lua.LString(strings.TrimSpace(value)))
 	}
 	return t.call("response", lua.LNumber(status), headers, lua.LString(body))
 }

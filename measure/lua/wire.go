@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"net/http/httputil"
 	"strconv"
-	"strings"
 
 	"ceiling/measure/load"
 )
@@ -42,32 +39,4 @@ func split(text string) (list []load.Composed, err error) {
 		return nil, errNoRequest
 	}
 	return list, nil
-}
-
-// parse takes a response apart: the engine has framed it, so it is whole.
-func parse(b []byte) (status int, fields [][2]string, body []byte) {
-	for {
-		head, rest, _ := bytes.Cut(b, []byte("\r\n\r\n"))
-		lines := strings.Split(string(head), "\r\n")
-		if words := strings.Fields(lines[0]); len(words) > 1 {
-			status, _ = strconv.Atoi(words[1]) // the engine has read it before
-		}
-		if status >= 100 && status < 200 && len(rest) > 0 {
-			b = rest
-			continue
-		}
-		chunked := false
-		for _, line := range lines[1:] {
-			name, value, _ := strings.Cut(line, ":")
-			value = strings.TrimSpace(value)
-			fields = append(fields, [2]string{name, value})
-			chunked = chunked || strings.EqualFold(name, "Transfer-Encoding") && strings.Contains(strings.ToLower(value), "chunked")
-		}
-		if chunked {
-			if plain, err := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(rest))); err == nil {
-				rest = plain
-			}
-		}
-		return status, fields, rest
-	}
 }
