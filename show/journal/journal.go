@@ -73,9 +73,9 @@ type Entry struct {
 	// Records are in the order of the front matter.
 	Records []*Record
 
-	// On are the entries that it builds on, By those that build on it; Mends are those that it corrects,
-	// MendedBy those that correct it. All are in the journal's order.
-	On, By, Mends, MendedBy []*Entry
+	// On are the entries that it builds on, By those that build on it; Corrected are those that it
+	// corrects, CorrectedBy those that correct it. All are in the journal's order.
+	On, By, Corrected, CorrectedBy []*Entry
 	// Unsound are the retracted entries that it builds on, each followed by those by way of which it does.
 	Unsound [][]*Entry
 
@@ -102,12 +102,12 @@ func Read(dir string, store record.Store) (*Journal, error) {
 	j.checkNames(&wrong)
 	for _, e := range j.Entries {
 		e.On = j.entriesNamed(e, "builds_on", e.BuildsOn, &wrong)
-		e.Mends = j.entriesNamed(e, "corrects", e.Corrects, &wrong)
+		e.Corrected = j.entriesNamed(e, "corrects", e.Corrects, &wrong)
 		for _, other := range e.On {
 			other.By = append(other.By, e)
 		}
-		for _, other := range e.Mends {
-			other.MendedBy = append(other.MendedBy, e)
+		for _, other := range e.Corrected {
+			other.CorrectedBy = append(other.CorrectedBy, e)
 		}
 		e.openRecords(j, store, &wrong)
 	}
@@ -173,7 +173,7 @@ func readEntry(dir, name string, wrong *Mistakes) *Entry {
 		wrong.add(filepath.Join(dir, name), 0, "the folder of an entry has a number of four digits and small letters, as in 0001-a-short-title")
 		return nil
 	}
-	front, body, ok := readText(dir, filepath.Join(name, entryFile), wrong)
+	front, body, ok := readText(e.Dir, entryFile, wrong)
 	if !ok {
 		return nil
 	}

@@ -117,6 +117,9 @@ func stateOf(dir, store string) (string, error) {
 		if err != nil {
 			return err
 		}
+		if d.IsDir() && name != dir && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
 		info, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // deleted in the meantime
