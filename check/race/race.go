@@ -229,7 +229,7 @@ func (r *race) enter(ctx context.Context, e *Contestant, k *Case, row *Row) (n *
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, recorder.close()) }()
+	defer func() { _ = recorder.close() }() // its connections are gone either way
 	s.Backend = recorder.addr
 	if n, err = r.start(ctx, e, s, "-check"); err != nil {
 		return nil, err
