@@ -33,13 +33,10 @@ var layouts = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{"day": day, "bytes": unit.FormatBytesSI, "text": page.Text}).ParseFS(pageFiles, "page.html"))
 }) // read-only
 
-// day formats a date in words.
-func day(date string) string {
+// day formats a date in words; Read validated it.
+func day(date string) (string, error) {
 	t, err := time.Parse(time.DateOnly, date)
-	if err != nil {
-		return date // Read validated the date
-	}
-	return t.Format("2 January 2006")
+	return t.Format("2 January 2006"), err
 }
 
 // execute runs one template.

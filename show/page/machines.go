@@ -385,8 +385,8 @@ func linkTable(l *chart.Link) Table {
 				limit += "; with Ethernet framing"
 			}
 		}
-		t.Rows = append(t.Rows, Cells(way.name, unit.FormatBits(unit.BitsPerSecond(w.BitsPerS)), unit.FormatBits(unit.BitsPerSecond(w.PeakBitsPerS)),
-			limit, share, unit.FormatSI(w.PacketsPerS)+"/s", fmt.Sprintf("%.0f", w.BytesPerPacket)))
+		t.Rows = append(t.Rows, Cells(way.name, unit.FormatBits(unit.BitsPerSecond(w.BitsPerS)),
+			unit.FormatBits(unit.BitsPerSecond(w.PeakBitsPerS)), limit, share, unit.FormatSI(w.PacketsPerS)+"/s", fmt.Sprintf("%.0f", w.BytesPerPacket)))
 	}
 	t.Caption += fmt.Sprintf("; %s dropped or damaged at the interface, %s at its queueing discipline", unit.FormatCount(l.Dropped),
 		unit.FormatCount(l.QueueDropped))
