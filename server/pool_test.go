@@ -147,11 +147,3 @@ func checkLists(t *testing.T, p *pool, least, most int) {
 		}
 	}
 }
-
-func BenchmarkNewPool(b *testing.B) {
-	for b.Loop() {
-		if _, err := newPool(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -137,14 +137,3 @@ func TestAnswersDoNotAllocate(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkAnswer(b *testing.B) {
-	p := mustPool(b)
-	for _, r := range Routes() {
-		b.Run(r.Path[1:], func(b *testing.B) {
-			for b.Loop() {
-				r.answer(p, rand.Uint64())
-			}
-		})
-	}
-}

@@ -258,35 +258,6 @@ func TestRecordDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func BenchmarkRecord(b *testing.B) {
-	h := new(Hist)
-	v := uint64(1)
-	for b.Loop() {
-		v = v*6364136223846793005 + 1442695040888963407
-		h.Record(int64(50_000 + v>>48)) // 50..115 µs
-	}
-}
-
-func BenchmarkMergeReset(b *testing.B) {
-	from, to := new(Hist), new(Hist)
-	for b.Loop() {
-		from.Record(50_000)
-		from.Record(5_000_000)
-		to.Merge(from)
-		from.Reset()
-	}
-}
-
-func BenchmarkQuantile(b *testing.B) {
-	h := new(Hist)
-	for i := range int64(100_000) {
-		h.Record(20_000 + i*i%1_000_000)
-	}
-	for b.Loop() {
-		h.Quantile(0.99)
-	}
-}
-
 func TestDeviation(t *testing.T) {
 	h := new(Hist)
 	if ns, within := h.Deviation(); ns != 0 || within != 0 {

@@ -44,13 +44,3 @@ func TestStepsOfNothing(t *testing.T) {
 		t.Errorf("four steps are a factor of %v", got)
 	}
 }
-
-func BenchmarkSteps(b *testing.B) {
-	h := new(Hist)
-	for ns := int64(10_000); ns < 100_000_000; ns += ns / 300 {
-		h.Record(ns)
-	}
-	for b.Loop() {
-		h.Steps()
-	}
-}

@@ -239,21 +239,3 @@ func TestNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations for a block", n)
 	}
 }
-
-func BenchmarkDecode(b *testing.B) {
-	var block []byte
-	for _, f := range [][2]string{
-		{":status", "200"}, {"server", "nginx/1.22.1"}, {"date", "Mon, 23 Nov 2026 16:10:00 GMT"}, {"content-type", "text/plain"},
-		{"content-length", "16"},
-	} {
-		block = AppendField(block, f[0], f[1], false)
-	}
-	b.ReportAllocs()
-	var d Decoder
-	for b.Loop() {
-		d.Begin(block)
-		for ok := true; ok; {
-			_, ok, _ = d.Next()
-		}
-	}
-}

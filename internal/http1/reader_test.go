@@ -314,39 +314,3 @@ func TestReaderDoesNotAllocate(t *testing.T) {
 	check("split body", func() bool { return !next(plain[:len(plain)-5], false, l) && next(plain[len(plain)-5:], false, l) })
 	check("run", func() bool { n, c := r.Run(plain, l, 10); return n == len(plain) && c == 1 })
 }
-
-func BenchmarkReaderFull(b *testing.B) {
-	stream := []byte(fiveHeaders)
-	var r Reader
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, done, err := r.Next(stream, false, nil); !done || err != nil {
-			b.Fatal(done, err)
-		}
-	}
-}
-
-func BenchmarkReaderFullLearning(b *testing.B) {
-	stream := []byte(fiveHeaders)
-	digit := strings.Index(fiveHeaders, "05 GMT")
-	var r Reader
-	l := new(Learned)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		stream[digit], stream[digit+1] = '0'+byte(i/10%6), '0'+byte(i%10)
-		if _, done, err := r.Next(stream, false, l); !done || err != nil {
-			b.Fatal(done, err)
-		}
-	}
-}
-
-func BenchmarkReaderChunked(b *testing.B) {
-	stream := []byte("HTTP/1.1 200 OK\r\nServer: x\r\nTransfer-Encoding: chunked\r\n\r\n400\r\n" + strings.Repeat("x", 1024) + "\r\n0\r\n\r\n")
-	var r Reader
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, done, err := r.Next(stream, false, nil); !done || err != nil {
-			b.Fatal(done, err)
-		}
-	}
-}

@@ -168,13 +168,3 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 		t.Errorf("write: %v allocations", got)
 	}
 }
-
-func BenchmarkParseRequest(b *testing.B) {
-	stream := []byte("GET /simple HTTP/1.1\r\nHost: localhost:8080\r\nUser-Agent: x\r\nAccept: */*\r\n\r\n")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, n, err := ParseRequest(stream); n == 0 || err != nil {
-			b.Fatal(n, err)
-		}
-	}
-}

@@ -387,22 +387,6 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-func BenchmarkReader(b *testing.B) {
-	var wire []byte
-	for stream := uint32(1); stream < 200; stream += 2 {
-		wire = AppendBlock(wire, stream, make([]byte, 50), false, DefaultFrame)
-		wire = append(AppendHeader(wire, 16, Data, EndStream, stream), "sixteen bytes .."...)
-	}
-	b.ReportAllocs()
-	r := Reader{}
-	for b.Loop() {
-		if err := drain(&r, wire); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/200, "ns/frame")
-}
-
 // TestShrink: a reader keeps little memory of a large block, and loses nothing of what is to
 // come.
 func TestShrink(t *testing.T) {

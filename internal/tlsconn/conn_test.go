@@ -452,31 +452,6 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-// BenchmarkExchange is what TLS adds to a request of 60 bytes and its answer, this
-// side's part.
-func BenchmarkExchange(b *testing.B) {
-	for name, size := range map[string]int{"150B": 150, "4500B": 4500, "16KiB": plainMost} {
-		b.Run(name, func(b *testing.B) {
-			p, err := meet(b, 1<<20, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			request, answer := make([]byte, 60), make([]byte, size)
-			sealed := p.out.seal(nil, typeData, answer)
-			seq, out, in := p.conn.in.seq, []byte(nil), make([]byte, len(sealed))
-			b.SetBytes(int64(size))
-			for b.Loop() {
-				out = p.conn.Seal(out[:0], request)
-				p.conn.in.seq = seq
-				copy(in, sealed)
-				if plain, _, err := p.conn.Next(in); err != nil || len(plain) != size {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // TestResumption: with a ticket in pieces, behind one that is damaged, or in the
 // handshake as of TLS 1.2, the next connection goes on from the session, which the
 // server says too; data comes through as ever, and nothing is left behind.

@@ -167,28 +167,6 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// BenchmarkNext is what a request of some places costs.
-func BenchmarkNext(b *testing.B) {
-	feed, err := Open(file(b, "u.csv", "user,id\n"+strings.Repeat("somebody,12345\n", 1000)), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := Composing(request("GET /users/{{.user}}?id={{.id}} HTTP/1.1\nHost: h\n\n"), feed, 1, 1, false)
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := c.New(0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for range b.N / 256 {
-		if _, err := s.Next(nil, 256); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestReplay: the workers have, between them, the order that was given.
 func TestReplay(t *testing.T) {
 	mix := append(request("GET /a HTTP/1.1\n\n"), request("GET /b HTTP/1.1\n\n")...)

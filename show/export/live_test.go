@@ -208,24 +208,3 @@ func TestManyScrapersOneFeeder(t *testing.T) {
 	close(done)
 	wg.Wait()
 }
-
-// BenchmarkFeed is what a run pays ten times a second, BenchmarkScrape what a
-// scraper costs the generator's host each time.
-func BenchmarkFeed(b *testing.B) {
-	l := NewLive(Identity{})
-	b.ReportAllocs()
-	for at := range int64(b.N) {
-		l.Feed(row(at+1, 5))
-	}
-}
-
-func BenchmarkScrape(b *testing.B) {
-	l := NewLive(Identity{Run: "x", Target: "http://127.0.0.1/"})
-	l.Feed(row(1, 5))
-	b.ReportAllocs()
-	for range b.N {
-		if err := writeOpenMetrics(io.Discard, l.figures()); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -458,13 +458,6 @@ func FuzzHistogram(f *testing.F) {
 	})
 }
 
-func BenchmarkHour(b *testing.B) {
-	run := sampleRun(3600, 8)
-	for b.Loop() {
-		htmlOf(b, run)
-	}
-}
-
 func TestQuoted(t *testing.T) {
 	for word, want := range map[string]string{"run": "run", "a b": "'a b'", "it's": `'it'\''s'`, "": "''", "p99<5ms": "'p99<5ms'"} {
 		if got := text.Word(word); got != want {
