@@ -73,8 +73,6 @@ type issuing struct {
 // asks plain, and secure, at these ports; 0 is one where nobody answers.
 func pebble(t *testing.T, plain, secure string, how issuing) (directory, roots string) {
 	t.Helper()
-	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
-	t.Setenv("PEBBLE_WFE_NONCEREJECT", "2")
 	quiet := log.New(io.Discard, "", 0)
 	store := db.NewMemoryStore()
 	issuer := ca.New(quiet, store, "", 0, 1, map[string]ca.Profile{"default": {ValidityPeriod: how.seconds}})
@@ -131,6 +129,7 @@ func cacheDir(t *testing.T) string {
 // which asks for none. Everybody else is sent to https meanwhile.
 func TestACME(t *testing.T) {
 	needs.Time(t)
+	t.Parallel()
 	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
 		t.Run(challenge, func(t *testing.T) {
 			text := challenged(t, challenge, issuing{})
@@ -157,6 +156,7 @@ func TestACME(t *testing.T) {
 // TestACMERenews: a certificate that is about to expire is replaced while the proxy serves.
 func TestACMERenews(t *testing.T) {
 	needs.Time(t) // two thirds of a certificate's
+	t.Parallel()
 	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
 		t.Run(challenge, func(t *testing.T) {
 			r := runKept(t, challenged(t, challenge, issuing{seconds: 12}))
@@ -171,6 +171,7 @@ func TestACMERenews(t *testing.T) {
 func TestACMEFails(t *testing.T) {
 	needs.Time(t) // autocert's createCertRetryAfter
 	needs.Unraced(t)
+	t.Parallel()
 	broken := &atomic.Bool{}
 	broken.Store(true)
 	dir := t.TempDir()

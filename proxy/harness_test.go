@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -35,7 +36,11 @@ const pebble = "github.com/letsencrypt/pebble/v2/va.VAImpl.processTasks"
 type leavesNothing struct{ *testing.M }
 
 func (m leavesNothing) Run() int {
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	err := flag.Set("test.parallel", "4")
+	for name, value := range map[string]string{"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "2"} { // of TestACME's authority
+		err = errors.Join(err, os.Setenv(name, value))
+	}
+	if err != nil {
 		panic(err)
 	}
 	if l, err := net.Listen("tcp", "127.0.0.1:0"); err == nil { // the runtime's own descriptors come with the first
