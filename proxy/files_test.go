@@ -264,11 +264,11 @@ func TestFileSlowReader(t *testing.T) {
 }
 
 // TestFileBeyond32Bits: a file of more bytes than 32 bits count is sent whole, and a range behind
-// them is that of the file.
+// them is that of the file. That each engine can send as much at once has ring's TestLongSend.
 func TestFileBeyond32Bits(t *testing.T) {
-	needs.Time(t) // 5 GiB
+	needs.Time(t) // 4 GiB
 	needs.Unraced(t)
-	const size, at = 5<<30 + 3, 5<<30 - 7
+	const size, at = 4<<30 + 100, 4<<30 + 90
 	dir := siteDir(t)
 	name := filepath.Join(dir, "image.iso")
 	if err := os.WriteFile(name, nil, 0o644); err != nil {
@@ -287,28 +287,26 @@ func TestFileBeyond32Bits(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	engines(t, func(t *testing.T, engine string) {
-		r := run(t, engine, to("files://"+dir))
-		for ranges, want := range map[string]int64{"": size, "bytes=5368709115-": 8, "bytes=-5": 5, "bytes=2147483648-4294967300": 2147483653} {
-			q, err := http.NewRequest(http.MethodGet, "http://"+r.addr+"/image.iso", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			q.Host = "a"
-			if ranges != "" {
-				q.Header.Set("Range", ranges)
-			}
-			res, err := http.DefaultTransport.RoundTrip(q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, err := io.Copy(io.Discard, res.Body)
-			if err != nil || n != want || res.ContentLength != want {
-				t.Errorf("%q: %s, length %d, %d bytes came, want %d: %v", ranges, res.Status, res.ContentLength, n, want, err)
-			}
-			res.Body.Close()
+	r := run(t, "epoll", to("files://"+dir))
+	for ranges, want := range map[string]int64{"": size, "bytes=4294967388-": 8, "bytes=-5": 5} {
+		q, err := http.NewRequest(http.MethodGet, "http://"+r.addr+"/image.iso", nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		q.Host = "a"
+		if ranges != "" {
+			q.Header.Set("Range", ranges)
+		}
+		res, err := http.DefaultTransport.RoundTrip(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.Copy(io.Discard, res.Body)
+		if err != nil || n != want || res.ContentLength != want {
+			t.Errorf("%q: %s, length %d, %d bytes came, want %d: %v", ranges, res.Status, res.ContentLength, n, want, err)
+		}
+		res.Body.Close()
+	}
 }
 
 // TestMissingFileAppears: a file that was asked for before it was there is served once it is, and so

@@ -15,8 +15,8 @@ import (
 // TestLongSend: one send of more bytes than 32 bits count arrives whole, and what is sent behind it
 // follows it.
 func TestLongSend(t *testing.T) {
-	needs.Time(t) // 5 GiB
-	const size = 5<<30 + 12345
+	needs.Time(t) // 4 GiB
+	const size = 4<<30 + 12345
 	// Never written, so that all pages are one of zeros: it takes no memory.
 	long, err := unix.Mmap(-1, 0, size, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
