@@ -703,49 +703,6 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestReloadUnderLoad: reloads lose no request.
-func TestReloadUnderLoad(t *testing.T) {
-	engines(t, func(t *testing.T, engine string) {
-		a := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
-		b := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("x"))))
-		texts := []string{to("http://" + a.Address()), to("http://" + b.Address())}
-		r := run(t, engine, texts[0])
-		done := make(chan struct{})
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				tr := &http.Transport{}
-				defer tr.CloseIdleConnections()
-				for {
-					select {
-					case <-done:
-						return
-					default:
-					}
-					res, err := (&http.Client{Transport: tr, Timeout: patience}).Get("http://" + r.addr)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					body, err := io.ReadAll(res.Body)
-					res.Body.Close()
-					if err != nil || string(body) != "x" {
-						t.Errorf("%s %q %v", res.Status, body, err)
-						return
-					}
-				}
-			})
-		}
-		for i := range 40 {
-			if err := r.Reload(parse(t, texts[i%2])); err != nil {
-				t.Error(err)
-			}
-		}
-		close(done)
-		wg.Wait()
-	})
-}
-
 // TestHeadsDoNotMix: a request that waited goes out as it came, whatever heads,
 // whole ones or parts, were read meanwhile.
 func TestHeadsDoNotMix(t *testing.T) {

@@ -222,39 +222,6 @@ func TestPoissonGoesOn(t *testing.T) {
 	}
 }
 
-// TestUnionIsTheSchedule: what k workers send is exactly the one schedule.
-func TestUnionIsTheSchedule(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := Config{
-			Rate:     unit.Rate{From: perSecond(rapid.Uint64Range(1, 100_000).Draw(t, "from"))},
-			Duration: time.Second, Poisson: rapid.Bool().Draw(t, "poisson"), Seed: rapid.Uint64().Draw(t, "seed"),
-		}
-		c.Rate.To = c.Rate.From
-		if rapid.Bool().Draw(t, "ramp") {
-			c.Rate.To = perSecond(rapid.Uint64Range(0, 100_000).Draw(t, "to"))
-		}
-		s := newSchedule(&c)
-		workers := rapid.Uint64Range(1, 7).Draw(t, "workers")
-		const n = 200
-		var want, got [n]int64
-		whole := s.arrivals(0, 1)
-		for i := range want {
-			want[i] = whole.due()
-			whole.next()
-		}
-		for w := range workers {
-			part := s.arrivals(w, workers)
-			for part.number < n {
-				got[part.number] = part.due()
-				part.next()
-			}
-		}
-		if got != want {
-			t.Fatalf("the workers' schedules are not the one schedule")
-		}
-	})
-}
-
 // TestTimes: requests are due when a source says, over all workers of all shares, and after the last
 // none is; the warm-up has the mean rate.
 func TestTimes(t *testing.T) {
