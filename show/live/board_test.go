@@ -16,6 +16,7 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/hist"
+	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/record/recordtest"
 	"ceiling/show/chart"
@@ -323,6 +324,7 @@ func TestLookersSeeNoSecrets(t *testing.T) {
 // TestReadersAgreeOnCores: the verdict, a page's table and the live view have one idle share of the same rows,
 // with time that the kernel charged to nothing, rows that are missing and rows that do not add up.
 func TestReadersAgreeOnCores(t *testing.T) {
+	needs.Unraced(t)
 	for seed := range uint64(50) {
 		chance := rand.New(rand.NewPCG(seed, 1))
 		run, series := fixture(t, 2e9)
@@ -368,6 +370,7 @@ func TestReadersAgreeOnCores(t *testing.T) {
 // TestReadersAgreeOnLinks: so they have one rate, in the direction that it is sent, of rows with random
 // figures, some missing and some that went backwards.
 func TestReadersAgreeOnLinks(t *testing.T) {
+	needs.Unraced(t)
 	for seed := range uint64(50) {
 		chance := rand.New(rand.NewPCG(seed, 2))
 		run, series := fixture(t, 2e9)
