@@ -299,14 +299,25 @@ func TestWrkBesideUs(t *testing.T) {
 	needs.Program(t, "wrk")
 	url := answering(t)
 	line := []string{"-t1", "-c4", "-d1s", "--latency", url}
-	theirs, err := exec.Command("wrk", line...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours, _ := looks(t, append([]string{"ceiling", "wrk"}, line...)...)
-	if got, want := hollow(ours), hollow(string(theirs)); !slices.Equal(got, want) {
+	if ours, theirs := besideWrk(t, line); !slices.Equal(hollow(ours), hollow(theirs)) {
 		t.Errorf("%s\nis not like\n%s", ours, theirs)
 	}
+}
+
+// besideWrk has both programs do the same at the same time, whose figures are not compared, and returns what they print.
+func besideWrk(t *testing.T, line []string) (ours, theirs string) {
+	t.Helper()
+	var out strings.Builder
+	wrk := exec.Command("wrk", line...)
+	wrk.Stdout = &out
+	if err := wrk.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ours, _ = looks(t, append([]string{"ceiling", "wrk"}, line...)...)
+	if err := wrk.Wait(); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return ours, out.String()
 }
 
 // scripted is a server that gives out a token, and wants it back.
@@ -363,12 +374,8 @@ func TestWrksScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		line := []string{"-t2", "-c4", "-d1s", "--latency", "-s", file, url + "/start", "--", "an-argument"}
-		theirs, err := exec.Command("wrk", line...).Output()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		ours, _ := looks(t, append([]string{"ceiling", "wrk"}, line...)...)
-		if got, want := hollow(ours), hollow(string(theirs)); !slices.Equal(got, want) || !strings.Contains(ours, c.want) {
+		ours, theirs := besideWrk(t, line)
+		if !slices.Equal(hollow(ours), hollow(theirs)) || !strings.Contains(ours, c.want) {
 			t.Errorf("%s:\n%s\nis not like\n%s", name, ours, theirs)
 		}
 	}

@@ -71,13 +71,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runScripts(t, slices.DeleteFunc(files, func(file string) bool { return file == calibrateScript || file == pipelineScript })...)
-}
-
-// TestPipelineScript finds a regression in what it measures.
-func TestPipelineScript(t *testing.T) {
-	needs.Quiet(t)
-	runScripts(t, pipelineScript)
+	runScripts(t, slices.DeleteFunc(files, func(file string) bool { return file == calibrateScript })...)
 }
 
 // TestCalibrateScript is alone: a calibration is compared with others, and with runs.
@@ -86,10 +80,7 @@ func TestCalibrateScript(t *testing.T) {
 	runScripts(t, calibrateScript)
 }
 
-const (
-	calibrateScript = "testdata/script/calibrate.txtar"
-	pipelineScript  = "testdata/script/ci_measured.txtar"
-)
+const calibrateScript = "testdata/script/calibrate.txtar"
 
 func runScripts(t *testing.T, files ...string) {
 	t.Helper()

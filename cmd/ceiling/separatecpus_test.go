@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"testing"
@@ -18,8 +19,8 @@ import (
 // and the next run gives it its CPUs back before it chooses again.
 func TestKilledApartIsRestored(t *testing.T) {
 	needs.Processes(t)
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Parallel()
+	env := append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
 	bin := programFile(t)
 	server, err := run.StartChild(t.Context(), bin, "serve", "nethttp", "--addr", "127.0.0.1:0")
 	if err != nil {
@@ -37,7 +38,8 @@ func TestKilledApartIsRestored(t *testing.T) {
 	before := allowed()
 	needs.CPUs(t, 2)
 	url := "http://" + server.Addr + "/simple"
-	killed := exec.Command(bin, "run", "--separate-cpus", "-d", "1m", url)
+	killed := exec.Command(bin, "run", "--separate-cpus", "-n", "1000000000", url) // of no time: one of a minute would calibrate first
+	killed.Env = env
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,9 @@ func TestKilledApartIsRestored(t *testing.T) {
 		t.Fatal("the server was never moved, or not left where it was")
 	}
 	for _, args := range [][]string{{"run", "--separate-cpus", "-d", "100ms", url}, {"run", "-d", "100ms", url}} {
-		out, err := exec.Command(bin, args...).CombinedOutput()
+		again := exec.Command(bin, args...)
+		again.Env = env
+		out, err := again.CombinedOutput()
 		if code := exitOf(err); code != exit.Pass && code != exit.Invalid {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
