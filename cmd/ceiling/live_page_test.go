@@ -31,7 +31,7 @@ func TestPageFollowsARun(t *testing.T) {
 	page := browser.Start(t)()
 
 	dir := filepath.Join(t.TempDir(), "record")
-	cmd := exec.Command(program, "run", "-c", "8", "-d", "10m", "--warmup", "100ms", "--live", "-o", dir, "http://"+server.Addr+"/simple")
+	cmd := exec.Command(program, "run", "-c", "8", "-n", "1000000000", "--warmup", "100ms", "--live", "-o", dir, "http://"+server.Addr+"/simple")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

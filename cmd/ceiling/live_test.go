@@ -158,17 +158,17 @@ func TestTerminalIsLeftClean(t *testing.T) {
 		code int
 	}{
 		{"its end", []string{"run", "-c", "8", "-d", "2s", url}, func(*seat) {}, -1},
-		{"Ctrl-C", []string{"run", "-c", "8", "-d", "10m", url}, func(s *seat) {
+		{"Ctrl-C", []string{"run", "-c", "8", "-n", "1000000000", url}, func(s *seat) {
 			if _, err := s.master.Write([]byte{3}); err != nil {
 				s.t.Error(err)
 			}
 		}, exit.Interrupted},
-		{"SIGTERM", []string{"run", "-c", "8", "-d", "10m", url}, func(s *seat) {
+		{"SIGTERM", []string{"run", "-c", "8", "-n", "1000000000", url}, func(s *seat) {
 			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				s.t.Error(err)
 			}
 		}, exit.Interrupted},
-		{"SIGHUP", []string{"run", "-c", "8", "-d", "10m", url}, func(s *seat) {
+		{"SIGHUP", []string{"run", "-c", "8", "-n", "1000000000", url}, func(s *seat) {
 			if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 				s.t.Error(err)
 			}

@@ -22,7 +22,7 @@ func TestLiveShowsNoSecrets(t *testing.T) {
 	needs.Processes(t)
 	t.Parallel()
 	program, server := programAndServer(t)
-	cmd := exec.Command(program, "run", "-c", "2", "-R", "200", "-d", "10m", "--warmup", "0s", "--live", "--prometheus", "127.0.0.1:0",
+	cmd := exec.Command(program, "run", "-c", "2", "-R", "200", "-n", "1000000000", "--warmup", "0s", "--live", "--prometheus", "127.0.0.1:0",
 		"--keep-secrets",
 		"-o", filepath.Join(t.TempDir(), "record"), "-H", "Authorization: Bearer s3cret", "-b", "s3cret",
 		"http://"+server.Addr+"/simple?id=7&access_token=s3cret")
