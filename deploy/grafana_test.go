@@ -31,7 +31,7 @@ func TestDashboard(t *testing.T) {
 	dir := t.TempDir()
 	server := background(t, dir, "", built(t, "ceiling"), "serve", "fasthttp", "--addr", "127.0.0.1:0")
 	address := said(t, server, "serves on ")
-	load := background(t, dir, "XDG_DATA_HOME="+dir, built(t, "ceiling"), "run", "--quiet", "-d", "60s", "--warmup", "0s", "-c", "4", "-R", "500",
+	load := background(t, dir, "XDG_DATA_HOME="+dir, built(t, "ceiling"), "run", "--quiet", "-n", "30000", "--warmup", "0s", "-c", "4", "-R", "500",
 		"--prometheus", "127.0.0.1:0", "http://"+address+"/read")
 	metrics := strings.TrimSuffix(strings.TrimPrefix(said(t, load, "http://"), "http://"), "/metrics")
 	write(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf(

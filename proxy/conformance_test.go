@@ -33,6 +33,7 @@ func served(t *testing.T, engine string) (*running, *Backend) {
 // TestOurs holds the proxy to every case.
 func TestOurs(t *testing.T) {
 	needs.Time(t)
+	needs.Unraced(t)
 	cases := proxy.Cases(t)
 	if len(cases) < 3578 {
 		t.Fatalf("%d cases of 3,578 were read", len(cases))
@@ -63,6 +64,7 @@ func TestOurs(t *testing.T) {
 // comes in other pieces and has other ends.
 func TestOursOverTLS(t *testing.T) {
 	needs.Time(t)
+	needs.Unraced(t)
 	for _, k := range []struct {
 		engine  string
 		version uint16

@@ -58,6 +58,7 @@ func TestConnectionsAreReused(t *testing.T) {
 // meet anywhere, and compares every byte.
 func TestBodies(t *testing.T) {
 	needs.Time(t)
+	needs.Unraced(t)
 	engines(t, func(t *testing.T, engine string) {
 		o := serveHTTP(t, func(w http.ResponseWriter, q *http.Request) {
 			body, err := io.ReadAll(q.Body)

@@ -16,6 +16,7 @@ import (
 // are copied, is bounded; those that read again get all of it.
 func TestSlowReadersHoldLittle(t *testing.T) {
 	needs.Time(t)
+	needs.Unraced(t)
 	const clients = 40
 	want := pattern(8 << 20) // beyond what the kernel's buffers take
 	handler := func(w http.ResponseWriter, q *http.Request) {
@@ -95,6 +96,7 @@ func heldForClients(t *testing.T, r *running) (blocked, largest int) {
 // client is not read.
 func TestSlowUploadsHoldLittle(t *testing.T) {
 	needs.Time(t)
+	needs.Unraced(t)
 	const clients, most = 20, 256 << 10
 	body := pattern(8 << 20)
 	handler := func(release chan struct{}) http.HandlerFunc {
