@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,28 +127,34 @@ type Added struct {
 // single name without an ID, Add writes the ID there.
 func Add(e *Entry, from record.File, as string) (Added, error) {
 	r, err := openRecord(from)
-	if err == nil {
-		err = publishable(r)
-	}
 	if err != nil {
+		return Added{}, fmt.Errorf("add record: %w", err)
+	}
+	if err := publishable(r); err != nil {
 		return Added{}, fmt.Errorf("add record: %w", err)
 	}
 	a := Added{ID: r.ID, File: filepath.Join(e.Dir, recordsDir, r.ID+".ndjson.gz")}
 	text, line, err := e.nameRecord(as, r.ID)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(a.File), 0o755)
+	if err != nil {
+		return a, fmt.Errorf("add record: %w", err)
 	}
-	if err == nil {
-		a.LeftOut, a.Bytes, err = record.Copy(a.File, from, record.CopyOptions{
-			SeriesMost:    seriesMost,
-			SeriesWhy:     fmt.Sprintf("a journal's copy has the series of single runs of at most %s", unit.FormatBytesIEC(seriesMost)),
-			AttachmentWhy: "the journal's pages do not use it",
-		})
-	}
-	switch {
-	case errors.Is(err, fs.ErrExist):
+	if _, err := os.Lstat(a.File); err == nil {
 		return a, fmt.Errorf("add record: %s is there already", a.File)
-	case err != nil:
+	}
+	if err := os.MkdirAll(filepath.Dir(a.File), 0o755); err != nil {
+		return a, fmt.Errorf("add record: %w", err)
+	}
+	part := filepath.Join(filepath.Dir(a.File), ".adding-"+r.ID)
+	a.LeftOut, a.Bytes, err = record.Copy(part, from, record.CopyOptions{
+		SeriesMost:    seriesMost,
+		SeriesWhy:     fmt.Sprintf("a journal's copy has the series of single runs of at most %s", unit.FormatBytesIEC(seriesMost)),
+		AttachmentWhy: "the journal's pages do not use it",
+	})
+	if err == nil {
+		defer os.Remove(part) // no-op after the rename
+		err = os.Rename(part, a.File)
+	}
+	if err != nil {
 		return a, fmt.Errorf("add record: %w", err)
 	}
 	if line > 0 {
