@@ -182,7 +182,8 @@ func TestRateThatIsNotReached(t *testing.T) {
 			m.Outcome, m.Bottleneck = record.Invalid, record.ServerBlocked
 		}
 	}).Curves {
-		if k := c.Knee; k == nil || k.Low != 300 || k.High != 400 || len(k.Add) > 0 || c.Bottleneck != record.ServerBlocked || len(c.Caveats) > 0 {
+		k := c.Knee
+		if k == nil || k.Low != 300 || k.High != 400 || len(k.Add) > 0 || c.Bottleneck != record.ServerBlocked || len(c.Caveats) > 0 {
 			t.Errorf("knee %+v of %s, %q, %q", k, c.Bottleneck, prose.Text(c.Says), prose.Texts(c.Caveats))
 		}
 	}

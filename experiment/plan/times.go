@@ -66,6 +66,9 @@ func timesOf(runs ...*record.Measured) (*responseTimes, bool) {
 	return all, true
 }
 
+// sent returns how many requests there are.
+func (t *responseTimes) sent() uint64 { return t.answered().Count() + t.unanswered().Waiting.Count() }
+
 // quantile returns the quantile q, and whether it is a lower bound.
 func (t *responseTimes) quantile(q float64) (ns int64, bound bool) {
 	if t.waiting == nil {
@@ -88,7 +91,7 @@ func (t *responseTimes) quantiles() record.Quantiles {
 // that timed out are over any limit.
 func (t *responseTimes) over(ns int64) (over, all uint64) {
 	ended, u := t.answered(), t.unanswered()
-	all = ended.Count() + u.Waiting.Count()
+	all = t.sent()
 	return max(all-ended.CountAtMost(ns)-u.Waiting.CountAtMost(ns), u.TimedOut), all
 }
 

@@ -88,13 +88,15 @@ func TestAgain(t *testing.T) {
 		return &record.Factorial{Blocks: 12, Effects: []record.Effect{{Decision: record.Higher}, {Decision: decision}}}
 	}
 	search := func(caveats ...record.Statement) record.Plan {
-		p := record.Plan{Ending: record.Ending{Search: &record.Search{Capacity: record.Estimate{Mid: 100, Low: 100, High: 101}, Caveats: caveats}}}
+		s := &record.Search{Capacity: record.Estimate{Mid: 100, Low: 100, High: 101}, Caveats: caveats}
+		p := record.Plan{Ending: record.Ending{Search: s}}
 		p.Experiment.Load.Duration = spec.Time(time.Second)
 		return p
 	}
 	crossed := record.State("search.crossed", record.Values{"per_s": 101, "failing_per_s": 100})
 	few := record.State("search.few-requests", record.Values{"per_s": 100, "requests": 100, "needed": 250})
-	sweep := record.Plan{Ending: record.Ending{Sweep: &record.Sweep{Curves: []record.Curve{{Over: "connections", Knee: &record.Knee{Undecided: true}}}}}}
+	curves := []record.Curve{{Over: "connections", Knee: &record.Knee{Undecided: true}}}
+	sweep := record.Plan{Ending: record.Ending{Sweep: &record.Sweep{Curves: curves}}}
 	sweep.Experiment.Repeats = 3
 	for name, c := range map[string]struct {
 		plan    record.Plan
