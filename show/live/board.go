@@ -77,8 +77,9 @@ type Plan struct {
 	LeftS float64
 	// Doing describes this run.
 	Doing string
-	// Answer is the plan's result, once it has ended.
+	// Answer is the plan's result in words, and Record its document, once it has ended.
 	Answer string
+	Record *record.Plan
 }
 
 // FinishedRun is a finished run of a plan.
@@ -236,7 +237,7 @@ func (b *Board) RunEnded(r *record.Run) {
 	defer b.mu.Unlock()
 	b.track.finish()
 	b.ended, b.phase = r, Ended
-	b.formed = &Formed{Verdict: r.Verdict, Final: !r.Unfinished, OverS: r.ElapsedS, Quantiles: true, Path: r.Path()}
+	b.formed = &Formed{Run: *r, Final: !r.Unfinished, Quantiles: true}
 }
 
 // PlanEnded ends a plan.
@@ -245,7 +246,8 @@ func (b *Board) PlanEnded(p *record.Plan) {
 	defer b.mu.Unlock()
 	b.track.finish()
 	b.phase = Ended
-	next := Plan{Kind: p.Experiment.Kind, Number: len(p.Runs), All: len(p.Runs), Answer: secret.Plain().Text(prose.Text(p.Says()))}
+	next := Plan{Kind: p.Experiment.Kind, Number: len(p.Runs), All: len(p.Runs), Record: p,
+		Answer: secret.Plain().Text(prose.Text(p.Says()))}
 	if next.Answer == "" {
 		next.Answer = p.Ended
 	}
@@ -263,7 +265,7 @@ func (b *Board) Killed() {
 	defer b.mu.Unlock()
 	b.track.finish()
 	if b.phase < Between {
-		f.lost(record.Run{Spec: b.start.Spec, ElapsedS: max(float64(b.track.last())/1e9, 0)})
+		f.lost(b.start.Spec, max(float64(b.track.last())/1e9, 0))
 		b.formed = &f
 	}
 	b.killed, b.phase = true, Ended

@@ -162,7 +162,7 @@ func TestFormedIsTheRunsOwn(t *testing.T) {
 		t.Fatal("nothing was formed")
 	}
 	f := b.Snapshot().Formed
-	if f.Final || f.Quantiles || f.OverS < 2.8 || f.OverS > 3.2 {
+	if f.Final || f.Quantiles || f.ElapsedS < 2.8 || f.ElapsedS > 3.2 {
 		t.Errorf("%+v", f)
 	}
 	if f.Verdict.Bottleneck != r.Verdict.Bottleneck || f.Verdict.Outcome.Sound() != r.Verdict.Outcome.Sound() {
@@ -236,8 +236,8 @@ func TestLongRun(t *testing.T) {
 		t.Fatal("nothing was formed")
 	}
 	f := b.Snapshot().Formed
-	if math.Abs(f.OverS-20) > .2 || f.Verdict.Bottleneck != r.Verdict.Bottleneck || len(f.Verdict.Stations) == 0 {
-		t.Errorf("%s over %v s, stations %v", f.Verdict.Bottleneck, f.OverS, f.Verdict.Stations)
+	if math.Abs(f.ElapsedS-20) > .2 || f.Verdict.Bottleneck != r.Verdict.Bottleneck || len(f.Verdict.Stations) == 0 {
+		t.Errorf("%s over %v s, stations %v", f.Verdict.Bottleneck, f.ElapsedS, f.Verdict.Stations)
 	}
 	for i, st := range f.Verdict.Stations {
 		if math.Abs(st.Share-r.Verdict.Stations[i].Share) > .1 {

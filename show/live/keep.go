@@ -45,7 +45,7 @@ func (b *Board) stoodOn() time.Duration {
 	if b.formed == nil {
 		return 0
 	}
-	return time.Duration(b.formed.OverS * float64(time.Second))
+	return time.Duration(b.formed.ElapsedS * float64(time.Second))
 }
 
 // CollectedNs returns the whole program's CPU time for garbage collection marking, in

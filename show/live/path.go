@@ -12,7 +12,7 @@ func (s *Snapshot) Path() record.Path {
 	if s.Formed == nil {
 		return record.Path{}
 	}
-	return s.Formed.Path
+	return s.Formed.Path()
 }
 
 // PathUnknown returns the reason why there is no path.

@@ -22,7 +22,7 @@ type Snapshot struct {
 	Last     *Point
 	LastPerS float64
 	SoFar    SoFar
-	Formed   *Formed
+	Formed   *Formed // immutable
 	Ends     Hosts
 	Links    []Link
 	// Agents are the agents, by name, if there are several.
@@ -69,7 +69,7 @@ func (b *Board) Snapshot() Snapshot {
 	defer b.mu.Unlock()
 	s := Snapshot{
 		ID: b.start.ID, Targets: len(b.start.Spec.Targets), Spec: b.start.Spec, Phase: b.phase,
-		Established: b.connected, Asked: b.asked, Finished: len(b.done), QuietS: b.quietS, Killed: b.killed,
+		Established: b.connected, Asked: b.asked, Finished: len(b.done), QuietS: b.quietS, Killed: b.killed, Formed: b.formed,
 		Lost: b.rows.lost[:len(b.rows.lost):len(b.rows.lost)],
 	}
 	if s.Targets > 0 {
@@ -78,10 +78,6 @@ func (b *Board) Snapshot() Snapshot {
 	if b.plan != nil {
 		p := *b.plan
 		s.Plan = &p
-	}
-	if b.formed != nil {
-		f := *b.formed
-		s.Formed = &f
 	}
 	if last, ok := b.track.lastPoint(); ok {
 		s.Last, s.LastPerS = &last, b.rows.perS()

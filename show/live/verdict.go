@@ -16,18 +16,15 @@ import (
 // samples a rule's result is arbitrary.
 const leastNs = 1e9
 
-// Formed is the verdict on a run in progress or finished.
+// Formed is a run as far as it is known, with its verdict.
 type Formed struct {
-	Verdict record.Verdict
-	// Final is set if it is the run's own verdict. A preliminary one covers the OverS seconds
+	record.Run
+	// Final is set if it is the run's own document, or all that there is of a killed run. A preliminary one covers the ElapsedS seconds
 	// before AtNs and lacks what is known only at the end: the request accounting, the
 	// generator's own figures, and the SLO if Quantiles is false.
 	Final     bool
-	OverS     float64
 	AtNs      int64
 	Quantiles bool
-	// Path is that of a request over the same period.
-	Path record.Path
 }
 
 // evidence is the data that a verdict is formed from: a copy, unaffected by updates.
@@ -48,24 +45,16 @@ func (e *evidence) form() (f Formed, ok bool) {
 	run := e.run(from, to)
 	series := e.series(from)
 	run.Agents = e.agents(&series, float64(to-from)/1e9)
-	f.Verdict = verdict.Forming(&run, &series)
-	f.OverS, f.AtNs, f.Quantiles = float64(to-from)/1e9, to, e.response != nil
-	run.Verdict = f.Verdict
-	f.Path = run.Path()
-	return f, true
+	run.Verdict = verdict.Forming(&run, &series)
+	return Formed{Run: run, AtNs: to, Quantiles: e.response != nil}, true
 }
 
-// lost turns it into the verdict of a killed run, as in its record. The time breakdown up to that
-// point stays, without a bottleneck.
-func (f *Formed) lost(r record.Run) {
+// lost turns it into a killed run, as in its record. The time breakdown up to that point stays, without a bottleneck.
+func (f *Formed) lost(s spec.Spec, elapsedS float64) {
 	v := &f.Verdict
-	f.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Because: r.Killed(), Next: record.KilledNext(),
+	f.Spec, f.ElapsedS, f.Unfinished, f.Final = s, elapsedS, true, true
+	f.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Because: f.Killed(), Next: record.KilledNext(),
 		Stations: v.Stations, StationsBy: v.StationsBy, StationsOf: v.StationsOf, Uses: v.Uses, Stalls: v.Stalls}
-	f.Final, f.OverS = true, r.ElapsedS
-	f.Path.Places = slices.Clone(f.Path.Places)
-	for i := range f.Path.Places {
-		f.Path.Places[i].Limits = false
-	}
 }
 
 // window returns the period to judge: the whole window, or its last 20 s.

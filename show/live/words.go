@@ -166,11 +166,11 @@ func (s *Snapshot) VerdictBasis() string {
 	case f == nil:
 		return "collecting data…"
 	case s.Killed:
-		return fmt.Sprintf("until it was killed, after %s", span(f.OverS))
+		return fmt.Sprintf("until it was killed, after %s", span(f.ElapsedS))
 	case f.Final:
-		return fmt.Sprintf("whole run, %s", span(f.OverS))
+		return fmt.Sprintf("whole run, %s", span(f.ElapsedS))
 	}
-	text := fmt.Sprintf("last %s (final verdict when the run ends", span(f.OverS))
+	text := fmt.Sprintf("last %s (final verdict when the run ends", span(f.ElapsedS))
 	if !f.Quantiles && len(s.Spec.SLO) > 0 {
 		text += ", with the SLO check"
 	}
