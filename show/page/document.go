@@ -85,13 +85,14 @@ type Column struct {
 	Figure bool // aligned to the right
 }
 
-// Cell is a table cell: a text, a sparkline, or a share with its interval.
+// Cell is a table cell: a text, a sparkline, a share with its interval, or the parts of a whole.
 type Cell struct {
 	Text  string
 	Code  bool
 	Tone  string // class of a swatch before the text; "" none
 	Spark *chart.Spark
 	Range *Range
+	Bar   *Bar
 }
 
 // longFrom is the length from which a text is folded on a phone, in characters.
@@ -132,7 +133,7 @@ type Verdict struct {
 	Lead bool
 }
 
-// Bar shows where the time of a request goes: the stations in sequence.
+// Bar shows the parts of a whole in sequence, such as the stations of a request's time.
 type Bar struct {
 	Run   string
 	Says  string

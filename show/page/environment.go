@@ -236,8 +236,8 @@ func conditions(run *chart.Run) ([]entry, error) {
 	return append(list, program...), nil
 }
 
-// missingSection lists the data not collected, and the monitoring overhead.
-func missingSection(runs []chart.Run) Section {
+// Missing lists the data not collected, and the monitoring overhead.
+func Missing(runs []chart.Run) Section {
 	s := Section{ID: "missing", Title: "Not measured"}
 	for i := range runs {
 		run := &runs[i]

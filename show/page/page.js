@@ -113,11 +113,11 @@
 (() => {
 	"use strict";
 	if (!navigator.clipboard) return;
-	for (const button of document.querySelectorAll("button.copy")) {
-		button.hidden = false;
-		button.addEventListener("click", async () => {
-			await navigator.clipboard.writeText(button.previousElementSibling.textContent);
-			button.textContent = "Copied";
-		});
-	}
+	document.documentElement.classList.add("copies");
+	document.addEventListener("click", async (event) => {
+		const button = event.target.closest("button.copy");
+		if (!button) return;
+		await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+		button.textContent = "Copied";
+	});
 })();

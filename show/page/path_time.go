@@ -15,9 +15,9 @@ import (
 // pathLeast is the number of segments from which the chart shows more than the boxes.
 const pathLeast = 3
 
-// pathOverTime charts the path over time: a column per segment, as high as its mean request time.
-func pathOverTime(run *chart.Run) (Drawing, bool) {
-	list := live.PathOverTime(run.Run, run.Series)
+// PathOverTime charts the path over the time of a run that takes elapsedS: a column per segment, as high as its mean
+// request time.
+func PathOverTime(list []live.Stretch, elapsedS float64) (Drawing, bool) {
 	if len(list) < pathLeast {
 		return Drawing{}, false
 	}
@@ -51,7 +51,7 @@ func pathOverTime(run *chart.Run) (Drawing, bool) {
 	for _, name := range record.PlaceNames() {
 		t.Columns = append(t.Columns, Column{Name: path.LongName(name), Figure: true})
 	}
-	g := chart.NewTimes("The mean request over time", "service time", stacks, run.ElapsedS)
+	g := chart.NewTimes("The mean request over time", "service time", stacks, elapsedS)
 	first, last := &list[0], &list[len(list)-1]
 	g.Says = fmt.Sprintf("%s at first, %s at last.", unit.FormatNsFloat(first.MeanNs), unit.FormatNsFloat(last.MeanNs))
 	d := graphOf("path-time", g, fmt.Sprintf("The boxes above in %s. Stacked: client at the bottom, then the way to the server and back.",

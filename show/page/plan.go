@@ -27,7 +27,7 @@ func Plan(p *record.Plan) (Document, error) {
 			}
 		}
 	}
-	add(answer(p))
+	add(Answer(p))
 	add(answerOf(p).sections(planPaths(p))...)
 	add(plannedRuns(p), planEnvironment(p))
 	return d, nil
@@ -105,13 +105,21 @@ func count(v float64) string { return unit.FormatCount(int64(min(max(v, -1e18), 
 // plannedRuns lists every run of the plan, one per line.
 func plannedRuns(p *record.Plan) Section {
 	s := Section{ID: "runs", Title: "Every run"}
-	t := Table{Caption: fmt.Sprintf("The %s, in execution order", unit.Plural(len(p.Runs), "run", "runs")), Fold: len(p.Runs) > tableRows, Anchor: "run",
+	if len(p.Runs) > 0 {
+		s.Blocks = []Block{RunsTable(p.Runs, func(i int) string { return part(p, &p.Runs[i]) })}
+	}
+	return s
+}
+
+// RunsTable has a line for each run of a plan, with the part that it has in the plan.
+func RunsTable(runs []record.Measured, part func(i int) string) Table {
+	t := Table{Caption: fmt.Sprintf("The %s, in execution order", unit.Plural(len(runs), "run", "runs")), Fold: len(runs) > tableRows, Anchor: "run",
 		Columns: []Column{{Name: "run", Figure: true}, {Name: "what"}, {Name: "connections", Figure: true}, {Name: "pipelining", Figure: true},
 			{Name: "asked", Figure: true},
 			{Name: "req/s", Figure: true}, {Name: "p50", Figure: true}, {Name: "p99", Figure: true}, {Name: "server CPU", Figure: true},
 			{Name: "outcome"}, {Name: "bottleneck"}, {Name: "record"}}}
-	for i := range p.Runs {
-		m := &p.Runs[i]
+	for i := range runs {
+		m := &runs[i]
 		asked := "–"
 		if m.TargetPerS > 0 {
 			asked = unit.FormatRate(m.TargetPerS)
@@ -124,16 +132,13 @@ func plannedRuns(p *record.Plan) Section {
 		if m.StoppedEarly != "" {
 			outcome += ", ended early: " + m.StoppedEarly
 		}
-		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(m.Number)}, {Text: part(p, m)}, {Text: fmt.Sprint(m.Connections)},
+		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprint(m.Number)}, {Text: part(i)}, {Text: fmt.Sprint(m.Connections)},
 			{Text: fmt.Sprint(m.Pipelining)}, {Text: asked},
 			{Text: count(m.CompletedPerS)}, {Text: quantileCell(&m.Response, .5)}, {Text: quantileCell(&m.Response, .99)},
 			{Text: cpu},
 			{Text: outcome}, {Text: string(m.Bottleneck)}, {Text: m.Run, Code: true}})
 	}
-	if len(t.Rows) > 0 {
-		s.Blocks = []Block{t}
-	}
-	return s
+	return t
 }
 
 func quantileCell(l *record.Quantiles, q float64) string {

@@ -12,9 +12,9 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// answer shows the plan's result and how it ended: a card if there is a single answer, then the
+// Answer shows the plan's result and how it ended: a card if there is a single answer, then the
 // remaining statements.
-func answer(p *record.Plan) Section {
+func Answer(p *record.Plan) Section {
 	s := Section{ID: "answer", Title: "Answer"}
 	switch p.Ended {
 	case record.EndedComplete, record.EndedConverged:

@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"slices"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
@@ -78,53 +77,31 @@ func termShown(slo spec.SLO) (name string, of func(*record.Quantiles) int64, lim
 // RatesGraph draws every attempt of a search: target rate and response time.
 func RatesGraph(p *record.Plan) (Drawing, bool) {
 	name, of, limit := termShown(p.Experiment.SLO)
-	lines := []chart.Measured{{Name: "pass", Tone: 3}, {Name: "fail", Tone: 1}, {Name: "invalid", Tone: 7}}
-	line := map[record.Outcome]int{record.Pass: 0, record.Fail: 1, record.Invalid: 2}
 	early := false
-	for i := range p.Runs {
-		m := &p.Runs[i]
-		at, counts := line[m.Outcome]
-		if y := float64(of(&m.Response)); counts && m.Response.Count > 0 && m.TargetPerS > 0 {
-			place := chart.Place{X: m.TargetPerS, Y: y, Low: y, High: y}
+	d, ok := marks(Drawing{ID: "tried", Tall: true}, "Every attempt: "+name+" by target rate", p.Runs, targetRate(),
+		chart.Axis{Name: name, Unit: chart.Nanoseconds}, limit, func(m *record.Measured) (chart.Place, bool) {
+			at := chart.Place{Y: float64(of(&m.Response))}
 			if m.StoppedEarly != "" {
 				if name == "p99" && m.P99AtLeastNs > 0 {
-					y = float64(m.P99AtLeastNs)
+					at.Y = float64(m.P99AtLeastNs)
 				}
-				early, place = true, chart.Place{X: m.TargetPerS, Y: y, Low: y, High: y, Early: true, Label: "≥ " + unit.FormatNsFloat(y)}
+				early, at.Label = true, "≥ "+unit.FormatNsFloat(at.Y)
 			}
-			lines[at].Places = append(lines[at].Places, place)
-		}
-	}
-	lines = slices.DeleteFunc(lines, func(l chart.Measured) bool { return len(l.Places) == 0 })
-	g, ok := chart.NewGraph("Every attempt: "+name+" by target rate", chart.Axis{Name: "target rate, requests/s", Unit: chart.PerSecond},
-		chart.Axis{Name: name, Unit: chart.Nanoseconds}, lines)
+			return at, m.Response.Count > 0 && m.Outcome != record.Valid
+		})
 	if !ok {
 		return Drawing{}, false
 	}
-	g.Near()
-	for i := range lines {
-		for _, at := range lines[i].Places {
-			g.Reach(1.1 * at.Y) // otherwise the mark at the edge, and its label, are cut off
-		}
-	}
-	if limit > 0 {
-		g.Reach(limit)
-		g.Limits = []chart.Limit{{Name: "SLO", At: limit}}
-	}
 	s := p.Search
 	if s.Capacity.High > s.Capacity.Low && s.Capacity.Low > 0 {
-		g.Spans = []chart.Span{{Name: "capacity", From: s.Capacity.Low, To: s.Capacity.High, Tone: 0}}
+		d.Graph.Spans = []chart.Span{{Name: "capacity", From: s.Capacity.Low, To: s.Capacity.High, Tone: 0}}
 	}
-	g.Says = prose.Text(s.Says)
-	note := fmt.Sprintf("One mark for each run: %s of its response times.", name)
+	d.Graph.Says = prose.Text(s.Says)
+	d.Note = fmt.Sprintf("One mark for each run: %s of its response times.", name)
 	if early {
-		note += " Triangles were ended early, when the SLO could not be met any more: the " + name + " is at least theirs."
+		d.Note += " Triangles were ended early, when the SLO could not be met any more: the " + name + " is at least theirs."
 	}
-	d := graphOf("tried", g, note+" Band: interval of the capacity.")
-	d.Tall, d.Plot.Groups = true, nil
-	for i := range lines {
-		d.Areas = append(d.Areas, Swatch{lines[i].Name, fmt.Sprintf("dot-%d", lines[i].Tone)})
-	}
+	d.Note += " Band: interval of the capacity."
 	return d, true
 }
 

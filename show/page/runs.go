@@ -46,9 +46,9 @@ func Runs(runs []chart.Run) (Document, error) {
 	anchors := anchorsOf(rest)
 	add(verdicts(runs, anchors), rest[0])
 	if len(runs) == 1 {
-		add(reasonsSection(&runs[0], anchors))
+		add(Reasons(&runs[0], anchors))
 	}
-	add(append(rest[1:], missingSection(runs))...)
+	add(append(rest[1:], Missing(runs))...)
 	return d, nil
 }
 

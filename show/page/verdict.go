@@ -9,6 +9,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/live"
 	"ceiling/show/path"
 	"ceiling/show/report"
 	"ceiling/verdict/prose"
@@ -33,23 +34,10 @@ func verdicts(runs []chart.Run, anchors map[string]bool) Section {
 }
 
 func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
-	v := &run.Verdict
-	load := ""
+	card := Card(run)
 	if !lead {
-		load = clip(redact(run.Target), 120) + " · " + report.LoadLine(run.Run)
-	}
-	card := Verdict{
-		Run: run.Label, Outcome: string(v.Outcome), Mood: v.Outcome, Gloss: gloss(v), Figure: rate(run), Unit: run.Spec.Kind.Many() + "/s",
-		Spread: spread(run), Bottleneck: string(v.Bottleneck), Because: because(v), Lead: lead, Load: load,
-	}
-	if v.Bottleneck == record.Failures && run.ElapsedS > 0 { // a rate of errors is no figure to remember
-		card.Figure, card.Unit, card.Spread = unit.Percent(run.BadShare()), "errors", ""
-	}
-	if run.Unfinished {
-		card.Outcome, card.Mood, card.Gloss = string(record.Lost), record.Lost, "the run was killed; "+card.Gloss
-	}
-	if lead {
-		card = chips(card, len(v.Caveats), cmp.Or(commandIn(prose.Sentence(v.Next)), nextRun(run)))
+		card.Load = clip(redact(run.Target), 120) + " · " + report.LoadLine(run.Run)
+		card.Lead, card.Caveats, card.Next = false, "", ""
 	}
 	blocks := []Block{card}
 	if run.StoppedEarly != "" {
@@ -65,6 +53,22 @@ func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 		blocks = append(blocks, Fold{Title: "Evidence, caveats and next step for " + run.Label, Blocks: slices.Concat(list...)})
 	}
 	return blocks
+}
+
+// Card is the card of a run's verdict, at the head of a page.
+func Card(run *chart.Run) Verdict {
+	v := &run.Verdict
+	card := Verdict{
+		Run: run.Label, Outcome: string(v.Outcome), Mood: v.Outcome, Gloss: gloss(v), Figure: rate(run), Unit: run.Spec.Kind.Many() + "/s",
+		Spread: spread(run), Bottleneck: string(v.Bottleneck), Because: because(v), Lead: true,
+	}
+	if v.Bottleneck == record.Failures && run.ElapsedS > 0 { // a rate of errors is no figure to remember
+		card.Figure, card.Unit, card.Spread = unit.Percent(run.BadShare()), "errors", ""
+	}
+	if run.Unfinished {
+		card.Outcome, card.Mood, card.Gloss = string(record.Lost), record.Lost, "the run was killed; "+card.Gloss
+	}
+	return chips(card, len(v.Caveats), cmp.Or(commandIn(prose.Sentence(v.Next)), nextRun(run)))
 }
 
 // reasons returns the lists behind a verdict: evidence for and against, caveats and next steps.
@@ -89,9 +93,9 @@ func reasons(run *chart.Run, lead bool, anchors map[string]bool) [][]Block {
 	return slices.DeleteFunc([][]Block{left, right}, func(b []Block) bool { return len(b) == 0 })
 }
 
-// reasonsSection shows the basis of a single run's verdict. It follows the path, so that outcome,
+// Reasons shows the basis of a single run's verdict, linked to the anchors of the page. It follows the path, so that outcome,
 // rate, bottleneck, next command and path are on the first screen.
-func reasonsSection(run *chart.Run, anchors map[string]bool) Section {
+func Reasons(run *chart.Run, anchors map[string]bool) Section {
 	s := Section{ID: "reasons", Title: "Evidence and caveats"}
 	if list := reasons(run, true, anchors); len(list) > 0 {
 		s.Blocks = []Block{Columns{list}}
@@ -231,7 +235,7 @@ func stations(runs []chart.Run) Section {
 		switch {
 		case ok && len(runs) == 1:
 			s.Blocks = append(s.Blocks, p)
-			if f, ok := pathOverTime(run); ok {
+			if f, ok := PathOverTime(live.PathOverTime(run.Run, run.Series), run.ElapsedS); ok {
 				s.Blocks = append(s.Blocks, f)
 			}
 			s.Blocks = append(s.Blocks, stationTable(run))
