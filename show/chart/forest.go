@@ -136,7 +136,7 @@ func (f *Forest) HTML() (template.HTML, error) {
 	for _, t := range f.X.Ticks {
 		d.Across = append(d.Across, Tick{at(t.At), t.Label})
 	}
-	return executeGraph("forest", d)
+	return execute("forest", d)
 }
 
 func sortedOnce(values []float64) []float64 {

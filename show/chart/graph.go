@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"ceiling/internal/unit"
 )
@@ -198,34 +197,18 @@ func placeTicks(a Axis, at []float64) []Tick {
 	return list
 }
 
-//go:embed graph.html
-var graphFile string
-
-// graphs is the template that Graph.HTML executes; series use pictures.
-var graphs = sync.OnceValue(func() *template.Template { return template.Must(template.New("").Parse(graphFile)) }) // read-only
-
-func executeGraph(name string, data any) (template.HTML, error) {
-	var b strings.Builder
-	if err := graphs().ExecuteTemplate(&b, name, data); err != nil {
-		return "", fmt.Errorf("draw %s: %w", name, err)
-	}
-	return template.HTML(b.String()), nil // html/template has escaped it
-}
-
 // graphDrawing is a Graph in units of the picture.
 type graphDrawing struct {
-	Says        string
-	Wide, High  int
-	Across, Up  []Tick
-	Spans       []spanDrawn
-	Limits      []stroke
-	Lines, Fits []stroke
-	Reaches     []stroke
-	Dots, Rings []stroke
-	Each        []stroke
-	Early       []earlyMark
-	Columns     []column
-	XName       string
+	Says                string
+	Wide, High          int
+	Across, Up          []Tick
+	Spans               []spanDrawn
+	Limits, Lines, Fits []stroke
+	Reaches             []stroke
+	Dots, Rings         []stroke
+	Each                []stroke
+	Early               []earlyMark
+	Columns             []column
 }
 
 // earlyMark is a triangle, in per cent of the picture.
@@ -280,13 +263,13 @@ func (g *Graph) HTML() (template.HTML, error) {
 		return "", err
 	}
 	d := graphDrawing{Says: g.Title + ". " + strings.TrimSpace(g.Says), Wide: wide, High: high, Across: base.Across, Up: base.Up,
-		Limits: base.Limits, Spans: base.Spans, XName: g.X.Name}
+		Limits: base.Limits, Spans: base.Spans}
 	for i := range g.Lines {
 		d.line(&p, &g.Lines[i])
 	}
 	room(d.Early)
 	d.Columns = columns(&p, g.Stacks)
-	return executeGraph("graph", d)
+	return execute("graph", d)
 }
 
 func (d *graphDrawing) line(p *Plot, l *Measured) {

@@ -21,7 +21,7 @@ func MostEach(n int) int { return max(2*Most/(max(n, 1)+1), 100) }
 // Rate plots completions per second over time, and the target rate in an open loop. Each row is
 // divided by its actual width.
 func Rate(runs []Run, most int) (Plot, bool) {
-	p := Plot{Title: "Rate over time"}
+	p := Plot{Title: rateTitle}
 	high, low := 0.0, math.Inf(1)
 	for i := range runs {
 		run := &runs[i]
@@ -86,10 +86,10 @@ func (p *Plot) limit(name string, at float64) {
 // heat map of all responses if the record has it. Quantiles cannot be averaged, so a point that
 // covers several rows shows their median, and their range around it.
 func LatencyOverTime(runs []Run, most int) (Plot, bool) {
-	p := Plot{Title: "Response time over time"}
+	p := Plot{Title: responseTitle}
 	for i := range runs {
 		run := &runs[i]
-		lines := []Line{{Name: "max", Tone: 2, Dashed: true}, {Name: "p99", Tone: 1}, {Name: "p50", Tone: 0}}
+		lines := responseLines()
 		if len(runs) > 1 {
 			lines = []Line{{Name: named(run, "p99"), Tone: tone(i, len(runs))}, {Name: named(run, "p50"), Tone: tone(i, len(runs)), Dashed: true}}
 		}
@@ -121,6 +121,25 @@ func LatencyOverTime(runs []Run, most int) (Plot, bool) {
 	p.Spans = stalls(runs)
 	p.Says = fmt.Sprintf("Response times of intervals: between %s and %s.", unit.FormatNs(int64(low)), unit.FormatNs(int64(high)))
 	return p, true
+}
+
+const rateTitle, responseTitle = "Rate over time", "Response time over time"
+
+func responseLines() []Line {
+	return []Line{{Name: "max", Tone: 2, Dashed: true}, {Name: "p99", Tone: 1}, {Name: "p50", Tone: 0}}
+}
+
+// Extent is what the points of a run reach: its time in seconds, its rate, and its response times in nanoseconds.
+type Extent struct{ From, To, PerS, LowNs, HighNs float64 }
+
+// Growing are the plots of Rate and LatencyOverTime for a run that goes on, without their points: these follow one by one.
+func Growing(run *Run, e Extent) (rate, response Plot) {
+	x, spans := timeAxis(e.From, e.To), stalls([]Run{*run})
+	rate = Plot{Title: rateTitle, X: x, Y: fromZero(perSecond(run), PerSecond, e.PerS), Spans: spans,
+		Groups: []Group{{Lines: []Line{{Name: "completed"}}}}}
+	response = Plot{Title: responseTitle, X: x, Y: decades("response time", Nanoseconds, e.LowNs, e.HighNs), Spans: spans,
+		Groups: []Group{{Lines: responseLines()}}}
+	return rate, response
 }
 
 // stalls returns the intervals without responses, as the verdict lists them. Several runs on one

@@ -78,21 +78,41 @@
 	// What is zoomed into is in the address, so that a link shows the same:
 	// #t=1.5,3 in seconds. An address that a browser does not let change stays.
 	let telling;
+	const filled = () => figures.some(f => f.plot.groups[0].to.length);
 	const address = (min, max) => {
 		const whole = min <= full[0] && max >= full[1];
-		if (whole && !location.hash.startsWith("#t=")) return;
+		if (!filled() || whole && !location.hash.startsWith("#t=")) return;
 		try {
 			history.replaceState(null, "", whole ? location.pathname + location.search : "#t=" + +min.toFixed(4) + "," + +max.toFixed(4));
 		} catch { /* a document without an address */ }
 	};
 	const addressed = () => {
 		const [min, max] = (location.hash.match(/^#t=(-?[\d.]+),(-?[\d.]+)$/) || []).slice(1).map(Number);
-		if (figures.length && max > min) zoom(min, max);
+		if (filled() && max > min) zoom(min, max);
+	};
+
+	// The cells of a run that goes on: each point has its first step and the counts from it on (hist.StepNs).
+	const cells = (ctx, g, x, y) => {
+		const usual = g.to.map((to, i) => to - g.from[i]).sort((a, b) => a - b)[g.to.length >> 1];
+		const shade = (i, n) => Math.log1p(n * usual / (g.to[i] - g.from[i]));
+		const most = Math.max(Math.log1p(1), ...g.cells.map(([, ...counts], i) => shade(i, Math.max(0, ...counts))));
+		ctx.fillStyle = colour("--density");
+		g.cells.forEach(([first, ...counts], i) => {
+			const left = x(g.from[i]), width = Math.max(x(g.to[i]) - left, 1);
+			counts.forEach((n, step) => {
+				if (!n) return;
+				const top = y(2 ** ((first + step + 1) / 4));
+				ctx.globalAlpha = .12 + .88 * shade(i, n) / most;
+				ctx.fillRect(left, top, width, y(2 ** ((first + step) / 4)) - top);
+			});
+		});
+		ctx.globalAlpha = 1;
 	};
 
 	// The heat map is the picture that is there without script, cut to what is shown.
 	const density = (ctx, plot, image, x, y) => {
 		const d = plot.density;
+		if (plot.groups[0]?.cells) cells(ctx, plot.groups[0], x, y);
 		if (!d || !image?.complete) return;
 		ctx.imageSmoothingEnabled = false;
 		ctx.drawImage(image, x(d.from), y(d.high), x(d.to) - x(d.from), y(d.low) - y(d.high));
@@ -153,7 +173,7 @@
 				open = true;
 				drawn++;
 			});
-			if (plot.density) {
+			if (plot.density || g.cells) {
 				ctx.strokeStyle = colour("--paper");
 				ctx.globalAlpha = .7;
 				ctx.lineWidth = 4 * ratio;
@@ -207,9 +227,55 @@
 		}
 	};
 
+	// The arrow keys step from point to point, and read out the one that is chosen.
+	const keys = (box, plot) => {
+		const said = box.appendChild(document.createElement("p"));
+		said.className = "unseen";
+		said.setAttribute("role", "status");
+		box.tabIndex = 0;
+		box.setAttribute("role", "group");
+		box.setAttribute("aria-label", plot.title + ". Arrow keys select points, + and − zoom, 0 shows the whole run.");
+		let at = -1;
+		box.addEventListener("blur", () => { at = -1; point(null); });
+		box.addEventListener("keydown", event => {
+			if (event.ctrlKey || event.altKey || event.metaKey) return;
+			const g = plot.groups[0], last = g.to.length - 1;
+			const step = { ArrowLeft: at < 0 ? last : at - 1, ArrowRight: at + 1, Home: 0, End: last, Escape: -1 }[event.key];
+			const scale = { "+": .5, "-": 2, 0: Infinity }[event.key];
+			if (scale) scaled(scale);
+			if (step === undefined) return;
+			event.preventDefault();
+			at = step < 0 ? -1 : Math.min(step, last);
+			point(at < 0 ? null : (g.from[at] + g.to[at]) / 2);
+			said.textContent = at < 0 ? "" : [clock(g.to[at], .1), ...g.lines.map(l => l.name + " " + show(plot.y.unit, l.mid[at])), g.says?.[at],
+				g.late?.includes(at) && "late"].filter(Boolean).join(", ");
+		});
+	};
+	const point = x => {
+		for (const f of figures) f.u.setCursor({ left: x === null ? -10 : f.u.valToPos(x, "x"), top: 0 }, true, false);
+	};
+	const now = () => [figures[0].u.scales.x.min, figures[0].u.scales.x.max];
+	const scaled = by => {
+		const [a, b] = now(), half = Math.min((b - a) / 2 * by, full[1] - full[0]);
+		zoom((a + b) / 2 - half, (a + b) / 2 + half);
+	};
+
+	// A figure of a run that goes on: the event says how its plot has changed.
+	const grow = (figure, plot, u) => figure.addEventListener("grown", event => {
+		const first = !plot.groups[0].to.length, [min, max] = now(), whole = first || min <= full[0] && max >= full[1];
+		event.detail(plot);
+		if (first && !plot.groups[0].to.length) return;
+		full = [Math.min(...figures.map(f => f.plot.x.min)), Math.max(...figures.map(f => f.plot.x.max))];
+		figure.dataset.points = plot.groups[0].to.length;
+		u.setData([[plot.x.min, plot.x.max], [plot.y.min, plot.y.min]], false);
+		moving = true;
+		u.setScale("x", whole ? { min: full[0], max: full[1] } : { min, max });
+		moving = false;
+		if (first) addressed();
+	});
+
 	const mount = figure => {
 		const plot = JSON.parse(figure.querySelector(".points").textContent), box = figure.querySelector(".live");
-		const xs = [...new Set(plot.groups.flatMap(g => [...g.from, ...g.to]))].sort((a, b) => a - b);
 		full = [Math.min(full[0], plot.x.min), Math.max(full[1], plot.x.max)];
 		let image = null;
 		if (plot.density) {
@@ -241,7 +307,7 @@
 				setScale: [(u, key) => { if (key === "x" && !moving) zoom(u.scales.x.min, u.scales.x.max); }],
 				setCursor: [u => tell(figure, plot, u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : null)],
 			},
-		}, [xs, xs.map(() => plot.y.min)], box);
+		}, [[plot.x.min, plot.x.max], [plot.y.min, plot.y.min]], box);
 		u.root.setAttribute("role", "img");
 		u.root.setAttribute("aria-label", plot.title + ". " + plot.says);
 		figures.push({ u, plot });
@@ -249,16 +315,16 @@
 		new ResizeObserver(() => {
 			if (box.clientWidth && box.clientWidth !== wide) { wide = box.clientWidth; u.setSize(size()); }
 		}).observe(box);
-		buttons(figure, plot, u);
+		buttons(figure, plot);
+		keys(box, plot);
+		grow(figure, plot, u);
 	};
 
-	const buttons = (figure, plot, u) => {
+	const buttons = (figure, plot) => {
 		const row = document.createElement("div");
 		row.className = "zoom";
 		row.setAttribute("role", "group");
 		row.setAttribute("aria-label", "Zoom " + plot.title.toLowerCase());
-		const now = () => [u.scales.x.min, u.scales.x.max];
-		const scaled = by => { const [a, b] = now(), half = (b - a) / 2 * by; zoom((a + b) / 2 - half, (a + b) / 2 + half); };
 		const moved = by => { const [a, b] = now(), d = (b - a) * by; zoom(a + d, b + d); };
 		for (const [sign, name, act] of [["◀", "Earlier", () => moved(-.5)], ["▶", "Later", () => moved(.5)], ["+", "Zoom in", () => scaled(.5)],
 			["−", "Zoom out", () => scaled(2)], ["Whole", "The whole run", () => zoom(...full)]]) {

@@ -10,11 +10,11 @@ import (
 	"sync"
 )
 
-//go:embed plot.html
+//go:embed plot.html graph.html
 var files embed.FS
 
 // pictures is the template that HTML executes; it escapes text from the record.
-var pictures = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(files, "plot.html")) }) // read-only
+var pictures = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(files, "*.html")) }) // read-only
 
 // A picture is wide × high units, stretched to the available room. Line widths stay constant
 // (vector-effect), and labels are HTML next to the SVG, so that both stay readable at any size.
@@ -32,10 +32,8 @@ func (p *Plot) HTML() (template.HTML, error) {
 // drawing is a plot in units of the picture.
 type drawing struct {
 	Says           string
-	Unit           string
 	Wide, High     int
 	Across, Up     []Tick // in per cent of the width and the height
-	XName, YName   string
 	Shades         []shade
 	Bands, Strokes []stroke
 	Limits         []stroke
@@ -63,7 +61,7 @@ func (p *Plot) drawing() (drawing, error) {
 		return drawing{}, err
 	}
 	d := drawing{Density: density, Spans: p.spans(),
-		Says: p.Title + ". " + strings.TrimSpace(p.Says), Unit: p.X.Unit, Wide: wide, High: high, XName: p.X.Name, YName: p.Y.Name}
+		Says: p.Title + ". " + strings.TrimSpace(p.Says), Wide: wide, High: high}
 	for _, t := range p.X.Ticks {
 		d.Across = append(d.Across, Tick{round(100 * p.X.At(t.At)), t.Label})
 	}

@@ -137,9 +137,7 @@ func figureOf(b page.Block) (name string, figure page.Block) {
 	case page.Drawing:
 		f.Table = folded(f.Table, true)
 		return f.ID, f
-	case page.Bar:
-		return "stations", b
-	case page.Path: // of one run; several runs have bars
+	case page.Path:
 		return "stations", f.On("", nil)
 	case page.HeatMaps:
 		return "cores", b

@@ -84,17 +84,9 @@ func (l layout) whole(name string, data any) ([]byte, error) {
 	l.Main = main
 	l.Title, l.Heading, l.Lead, l.Footer = page.Text(l.Title), page.Text(l.Heading), page.Text(l.Lead), page.Text(l.Footer)
 	l.Says = cmp.Or(l.Says, l.Lead)
-	style, err := page.Style()
-	if err != nil {
-		return nil, err
-	}
-	l.Style = template.CSS(style + ownStyle)
+	l.Style = template.CSS(page.Style() + ownStyle)
 	if strings.Contains(string(l.Main), " data-zoom>") || strings.Contains(string(l.Main), `<div class="panels">`) {
-		script, err := page.Script()
-		if err != nil {
-			return nil, err
-		}
-		l.Script, l.Zoom = template.JS(script), true
+		l.Script, l.Zoom = template.JS(page.Script()), true
 	}
 	scripts := "'none'"
 	if l.Script != "" {

@@ -30,9 +30,9 @@ const (
 	// stretchNs is the minimum length of a segment of the path over time, and stretchMostNs the
 	// length up to which it may grow until it has enough samples.
 	stretchNs, stretchMostNs = 1e9, 5e9
-	// StretchesMost limits the number of segments; beyond it, neighbours are merged, as points
-	// are.
-	StretchesMost = 256
+	// StretchesMost limits the number of segments, each of which a page draws as a column; beyond it, neighbours are
+	// merged, as points are.
+	StretchesMost = 48
 )
 
 // Stretch is the path of a request over a segment of a run.

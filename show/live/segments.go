@@ -4,9 +4,6 @@ import (
 	"ceiling/record"
 )
 
-// overTimeMost limits the number of segments of a run: a report draws each as a column.
-const overTimeMost = 48
-
 // PathOverTime returns the path of a request over a finished run, in segments of a second or
 // more. Segments with too few samples are gaps.
 func PathOverTime(run *record.Run, series *record.Series) []Stretch {
@@ -24,7 +21,7 @@ func PathOverTime(run *record.Run, series *record.Series) []Stretch {
 		}
 	}
 	whole := int64(run.ElapsedS * 1e9)
-	least := max(int64(stretchNs), whole/overTimeMost+1)
+	least := max(int64(stretchNs), whole/StretchesMost+1)
 	var list []Stretch
 	for from, to := int64(0), least; from < whole; to += least {
 		if whole-to < least/2 {

@@ -148,13 +148,10 @@ func span(s float64) string {
 
 // VerdictName returns the verdict's heading.
 func (s *Snapshot) VerdictName() string {
-	switch {
-	case s.Formed == nil:
-		return "verdict"
-	case s.Formed.Final:
-		return "verdict"
+	if s.Formed != nil && !s.Formed.Final {
+		return "preliminary verdict"
 	}
-	return "preliminary verdict"
+	return "verdict"
 }
 
 // VerdictBasis returns what the verdict is based on.

@@ -23,7 +23,7 @@ func clean(d Document) Document {
 func cleaned(to, from reflect.Value) {
 	switch from.Kind() {
 	case reflect.String:
-		to.SetString(legible(from.String()))
+		to.SetString(Text(from.String()))
 	case reflect.Struct:
 		to.Set(from) // unexported fields hold no visible text
 		for i := range from.NumField() {
@@ -58,8 +58,8 @@ func cleaned(to, from reflect.Value) {
 	}
 }
 
-// legible replaces characters that disguise text.
-func legible(s string) string {
+// Text replaces control characters and bidirectional overrides, and cuts overlong text.
+func Text(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "�")
 	}

@@ -5,6 +5,7 @@ package page
 
 import (
 	"html/template"
+	"slices"
 
 	"ceiling/record"
 	"ceiling/show/chart"
@@ -19,6 +20,11 @@ type Document struct {
 	Sections []Section
 	// Footer states the page's origin.
 	Footer string
+}
+
+// add appends the sections that have blocks.
+func (d *Document) add(sections ...Section) {
+	d.Sections = append(d.Sections, slices.DeleteFunc(sections, func(s Section) bool { return len(s.Blocks) == 0 })...)
 }
 
 // Section is a part of a page with its own heading.
@@ -85,14 +91,13 @@ type Column struct {
 	Figure bool // aligned to the right
 }
 
-// Cell is a table cell: a text, a sparkline, a share with its interval, or the parts of a whole.
+// Cell is a table cell: a text, a sparkline, or a share with its interval.
 type Cell struct {
 	Text  string
 	Code  bool
 	Tone  string // class of a swatch before the text; "" none
 	Spark *chart.Spark
 	Range *Range
-	Bar   *Bar
 }
 
 // longFrom is the length from which a text is folded on a phone, in characters.
@@ -131,23 +136,6 @@ type Verdict struct {
 	Caveats, Next string
 	// Lead makes it the head of the page.
 	Lead bool
-}
-
-// Bar shows the parts of a whole in sequence, such as the stations of a request's time.
-type Bar struct {
-	Run   string
-	Says  string
-	Parts []Part
-}
-
-// Part of a bar.
-type Part struct {
-	Name  string
-	Share float64
-	Tone  string
-	Label string // "" if there is no room
-	// Limits marks the bottleneck.
-	Limits bool
 }
 
 // Figure is a plot with its caption and the same data as a table.
@@ -206,7 +194,6 @@ func (Code) Kind() string     { return "code" }
 func (Table) Kind() string    { return "table" }
 func (Tiles) Kind() string    { return "tiles" }
 func (Verdict) Kind() string  { return "verdict" }
-func (Bar) Kind() string      { return "bar" }
 func (Figure) Kind() string   { return "figure" }
 func (HeatMaps) Kind() string { return "heat" }
 func (Flame) Kind() string    { return "flame" }

@@ -10,8 +10,8 @@ import (
 	"ceiling/show/report"
 )
 
-// headline shows the figures that readers look for first.
-func headline(runs []chart.Run) Section {
+// Headline shows the figures that readers look for first.
+func Headline(runs []chart.Run) Section {
 	s := Section{ID: "figures", Title: "Headline figures"}
 	if len(runs) == 1 {
 		s.Blocks = []Block{Tiles{slices.Concat(tiles(&runs[0]), early(runs[0].Run), handshakes(&runs[0]))}}

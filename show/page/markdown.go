@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"ceiling/internal/unit"
 	"ceiling/show/chart"
 )
 
@@ -177,18 +176,6 @@ func (v Verdict) markdown(m *markdown) {
 
 // barWidth is the width of a full bar, in characters.
 const barWidth = 50
-
-func (b Bar) markdown(m *markdown) {
-	if b.Run != "" {
-		m.line("**%s**", Escape(b.Run))
-		m.line("")
-	}
-	m.line("```text")
-	for _, p := range b.Parts {
-		m.line("%-24s %6s %s", strings.ReplaceAll(p.Name, "`", "'"), unit.Percent(p.Share), strings.Repeat("█", int(math.Round(p.Share*barWidth))))
-	}
-	m.line("```")
-}
 
 func (f Figure) markdown(m *markdown) {
 	m.line("### %s", Escape(f.Plot.Title))

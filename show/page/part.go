@@ -4,7 +4,6 @@ import (
 	"html/template"
 	"slices"
 	"strings"
-	"sync"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
@@ -13,16 +12,6 @@ import (
 )
 
 // For pages that embed reports: the journal's.
-
-// parts are the templates of page fragments.
-var parts = sync.OnceValue(func() *template.Template {
-	return template.Must(template.Must(pages().Clone()).Parse(`{{define "sections"}}{{range .Sections}}<section id="{{.ID}}" aria-labelledby="{{.ID}}-title">
-<h2 id="{{.ID}}-title">{{.Title}}</h2>
-{{range .Blocks}}{{template "block" .}}
-{{end}}</section>
-{{end}}{{end}}
-{{define "blocks"}}{{range .Sections}}{{range .Blocks}}{{template "block" .}}{{end}}{{end}}{{end}}`))
-}) // read-only
 
 // Sections renders the sections of a document as HTML.
 func Sections(d Document) (template.HTML, error) { return executePart("sections", d) }
@@ -34,30 +23,21 @@ func Blocks(list ...Block) (template.HTML, error) {
 
 func executePart(name string, d Document) (template.HTML, error) {
 	var b strings.Builder
-	if err := parts().ExecuteTemplate(&b, name, clean(d)); err != nil {
+	if err := pages().ExecuteTemplate(&b, name, clean(d)); err != nil {
 		return "", err
 	}
 	return template.HTML(b.String()), nil // html/template has escaped it
 }
 
 // Style returns the CSS.
-func Style() (string, error) {
-	style, err := files.ReadFile("page.css")
-	return chart.Style() + string(style), err
-}
+func Style() string { return chart.Style() + pageStyle }
 
 // Script returns the JavaScript for pages with figures that have Zoom.
-func Script() (string, error) {
-	script, err := files.ReadFile("page.js")
-	return chart.Script() + string(script), err
-}
+func Script() string { return chart.Script() + pageScript }
 
 // Shown prepares a text of a record for display: without secrets, and without characters that
 // disguise text.
-func Shown(text string) string { return legible(secret.Plain().Text(text)) }
-
-// Text returns s with control characters and bidirectional overrides replaced.
-func Text(s string) string { return legible(s) }
+func Shown(text string) string { return Text(secret.Plain().Text(text)) }
 
 // CredentialsOfRun lists the unredacted secrets in a run's record, which should not be published.
 func CredentialsOfRun(r *record.Run) []string {
@@ -135,7 +115,7 @@ func credentialsIn(words []string, where string) []string {
 }
 
 // CommandLine prepares a command of a record for display.
-func CommandLine(words []string) string { return legible(commandLine(words)) }
+func CommandLine(words []string) string { return Text(commandLine(words)) }
 
 // Servers returns the servers of a plan's experiment, redacted for display.
 func Servers(p *record.Plan) []spec.Server {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,8 +19,9 @@ type Path struct {
 	Mean string
 	// Evidence of the verdict, "" if it has none.
 	Evidence string
-	Bar      Bar
-	Boxes    []PathBox
+	// Run is the run's label if the page has several.
+	Run   string
+	Boxes []PathBox
 }
 
 // PathBox is a place on the path, with its tone and the anchor of its chart over time.
@@ -28,11 +30,23 @@ type PathBox struct {
 	Tone, Href string
 }
 
+// Long is the box's name without its neighbours.
+func (b PathBox) Long() string { return path.LongName(b.Station) }
+
 // Kind implements Block.
 func (Path) Kind() string { return "path" }
 
 func (p Path) markdown(m *markdown) {
-	p.Bar.markdown(m)
+	if p.Run != "" {
+		m.line("**%s**", Escape(p.Run))
+		m.line("")
+	}
+	m.line("```text")
+	for _, b := range p.Boxes {
+		m.line("%-24s %6s %s", strings.ReplaceAll(b.Long(), "`", "'"), unit.Percent(b.Part),
+			strings.Repeat("█", int(math.Round(shareOf(b.Part)*barWidth))))
+	}
+	m.line("```")
 	m.line("")
 	m.line("| place | time | interval | share | interval | busy |")
 	m.line("|---|--:|--:|--:|--:|---|")
@@ -58,13 +72,10 @@ func PathOf(runs []*record.Run) (Path, bool) {
 	}
 	for _, b := range path.Boxes(of) {
 		p.Boxes = append(p.Boxes, PathBox{b, stationTone(b.Station), pathHref(b.Station)})
-		p.Bar.Parts = append(p.Bar.Parts, Part{Name: path.LongName(b.Station), Share: shareOf(b.Part), Tone: stationTone(b.Station),
-			Limits: b.Limits})
 	}
 	if len(runs) == 1 && len(runs[0].Verdict.Evidence) > 0 {
 		p.Evidence = "#evidence"
 	}
-	p.Bar.Says = p.Says + ", to scale"
 	if of.Runs > 1 {
 		p.Says += fmt.Sprintf(", of %d runs", of.Runs)
 	}

@@ -3,7 +3,6 @@ package page
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -12,15 +11,9 @@ import (
 	"ceiling/show/path"
 )
 
-// pathLeast is the number of segments from which the chart shows more than the boxes.
-const pathLeast = 3
-
-// PathOverTime charts the path over the time of a run that takes elapsedS: a column per segment, as high as its mean
-// request time.
-func PathOverTime(list []live.Stretch, elapsedS float64) (Drawing, bool) {
-	if len(list) < pathLeast {
-		return Drawing{}, false
-	}
+// PathOverTime charts the path over the time of a run that takes elapsedS, if it has at least that many segments: a
+// column for each, as high as its mean request time.
+func PathOverTime(list []live.Stretch, elapsedS float64, least int) (Drawing, bool) {
 	var stacks []chart.Stack
 	seen := map[string]bool{}
 	t := Table{Caption: "The mean request over time, as a table", Fold: true, Columns: []Column{{Name: "to", Figure: true}, {Name: "mean", Figure: true}}}
@@ -45,7 +38,7 @@ func PathOverTime(list []live.Stretch, elapsedS float64) (Drawing, bool) {
 		stacks = append(stacks, at)
 		t.Rows = append(t.Rows, row)
 	}
-	if len(stacks) < pathLeast {
+	if len(stacks) < least {
 		return Drawing{}, false
 	}
 	for _, name := range record.PlaceNames() {
@@ -61,7 +54,6 @@ func PathOverTime(list []live.Stretch, elapsedS float64) (Drawing, bool) {
 			d.Areas = append(d.Areas, Swatch{path.LongName(name), stationTone(name)})
 		}
 	}
-	d.Note = strings.TrimSpace(d.Note)
 	d.Table = &t
 	return d, true
 }

@@ -20,16 +20,9 @@ func Plan(p *record.Plan) (Document, error) {
 		return Document{}, errors.New("make page: the plan has no server")
 	}
 	d := Document{Title: planTitle(p) + " · ceiling", Subtitle: planTitle(p), Lead: planLead(p), Footer: planFooter(p)}
-	add := func(sections ...Section) {
-		for _, s := range sections {
-			if len(s.Blocks) > 0 {
-				d.Sections = append(d.Sections, s)
-			}
-		}
-	}
-	add(Answer(p))
-	add(answerOf(p).sections(planPaths(p))...)
-	add(plannedRuns(p), planEnvironment(p))
+	d.add(Answer(p))
+	d.add(answerOf(p).sections(planPaths(p))...)
+	d.add(plannedRuns(p), planEnvironment(p))
 	return d, nil
 }
 

@@ -78,10 +78,7 @@ func TestPathNamesTheBottleneck(t *testing.T) {
 		if !ok {
 			t.Fatal("there is no path")
 		}
-		for i, box := range p.Boxes {
-			if box.Limits != p.Bar.Parts[i].Limits {
-				t.Errorf("%s: the bar and the boxes differ at %s", b, box.Station)
-			}
+		for _, box := range p.Boxes {
 			if box.Limits {
 				got = append(got, box.Station)
 			}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
@@ -78,16 +79,16 @@ func termShown(slo spec.SLO) (name string, of func(*record.Quantiles) int64, lim
 func RatesGraph(p *record.Plan) (Drawing, bool) {
 	name, of, limit := termShown(p.Experiment.SLO)
 	early := false
-	d, ok := marks(Drawing{ID: "tried", Tall: true}, "Every attempt: "+name+" by target rate", p.Runs, targetRate(),
-		chart.Axis{Name: name, Unit: chart.Nanoseconds}, limit, func(m *record.Measured) (chart.Place, bool) {
-			at := chart.Place{Y: float64(of(&m.Response))}
-			if m.StoppedEarly != "" {
+	d, ok := marks("tried", "Every attempt: "+name+" by target rate", p.Runs, limit,
+		chart.Axis{Name: name, Unit: chart.Nanoseconds}, func(m *record.Measured) chart.Place {
+			at := chart.Place{X: m.TargetPerS, Y: float64(of(&m.Response))}
+			if m.StoppedEarly != "" && m.Response.Count > 0 {
 				if name == "p99" && m.P99AtLeastNs > 0 {
 					at.Y = float64(m.P99AtLeastNs)
 				}
 				early, at.Label = true, "≥ "+unit.FormatNsFloat(at.Y)
 			}
-			return at, m.Response.Count > 0 && m.Outcome != record.Valid
+			return at
 		})
 	if !ok {
 		return Drawing{}, false
@@ -96,13 +97,78 @@ func RatesGraph(p *record.Plan) (Drawing, bool) {
 	if s.Capacity.High > s.Capacity.Low && s.Capacity.Low > 0 {
 		d.Graph.Spans = []chart.Span{{Name: "capacity", From: s.Capacity.Low, To: s.Capacity.High, Tone: 0}}
 	}
-	d.Graph.Says = prose.Text(s.Says)
+	d.Graph.X.Name, d.Graph.Says, d.Tall = "target rate, requests/s", prose.Text(s.Says), true
 	d.Note = fmt.Sprintf("One mark for each run: %s of its response times.", name)
 	if early {
 		d.Note += " Triangles were ended early, when the SLO could not be met any more: the " + name + " is at least theirs."
 	}
 	d.Note += " Band: interval of the capacity."
 	return d, true
+}
+
+// marks draws a mark for each run, by its outcome; a triangle if it was ended early. limit is a level on the y axis, 0
+// for none. place has the position and the label of a mark; one at 0 is left out.
+func marks(id, title string, runs []record.Measured, limit float64, y chart.Axis,
+	place func(m *record.Measured) chart.Place) (Drawing, bool) {
+	lines := []chart.Measured{{Name: "pass", Tone: 3}, {Name: "valid", Tone: 3}, {Name: "fail", Tone: 1}, {Name: "invalid", Tone: 7}}
+	for i := range runs {
+		at := place(&runs[i])
+		at.Low, at.High, at.Early = at.Y, at.Y, runs[i].StoppedEarly != ""
+		for l := range lines {
+			if lines[l].Name == string(runs[i].Outcome) && at.X > 0 && at.Y > 0 {
+				lines[l].Places = append(lines[l].Places, at)
+			}
+		}
+	}
+	lines = slices.DeleteFunc(lines, func(l chart.Measured) bool { return len(l.Places) == 0 })
+	g, ok := chart.NewGraph(title, chart.Axis{}, y, lines)
+	if !ok {
+		return Drawing{}, false
+	}
+	d := Drawing{ID: id, Plot: Legend{Title: title}, Graph: &g}
+	g.Near()
+	for i := range lines {
+		for _, at := range lines[i].Places {
+			g.Reach(1.1 * at.Y) // otherwise the mark at the edge, and its label, are cut off
+		}
+		d.Areas = append(d.Areas, Swatch{lines[i].Name, fmt.Sprintf("dot-%d", lines[i].Tone)})
+	}
+	if limit > 0 {
+		g.Reach(limit)
+		g.Limits = []chart.Limit{{Name: "SLO", At: limit}}
+	}
+	return d, true
+}
+
+// Marks draws the runs of a plan that goes on: the rate and the p99 of each, over the load that they differ in.
+func Marks(runs []record.Measured, slo spec.SLO) []Block {
+	runs = slices.DeleteFunc(slices.Clone(runs), func(m record.Measured) bool { return m.WarmupRun })
+	load, of := "the number of the run", func(m *record.Measured) float64 { return float64(m.Number) }
+	for i := range runs {
+		if runs[i].TargetPerS > 0 {
+			load, of = "its target rate", func(m *record.Measured) float64 { return m.TargetPerS }
+			break
+		}
+		if runs[i].Connections != runs[0].Connections {
+			load, of = "its connections", func(m *record.Measured) float64 { return float64(m.Connections) }
+		}
+	}
+	limit := 0.0
+	if name, _, at := termShown(slo); name == "p99" {
+		limit = at
+	}
+	rates, measured := marks("run-rates", "Requests per second", runs, 0, chart.Axis{Unit: chart.PerSecond},
+		func(m *record.Measured) chart.Place { return chart.Place{X: of(m), Y: m.CompletedPerS} })
+	times, answered := marks("run-times", "p99 of the response time", runs, limit, chart.Axis{Unit: chart.Nanoseconds},
+		func(m *record.Measured) chart.Place { return chart.Place{X: of(m), Y: float64(m.Response.P99Ns)} })
+	if !measured {
+		return nil
+	}
+	rates.Note = "A mark for each run, over " + load + ". Triangles were ended early."
+	if !answered {
+		return []Block{rates}
+	}
+	return []Block{Columns{[][]Block{{rates}, {times}}}}
 }
 
 // bracketGraph draws how the search converged: after each rate, the highest known to pass and the

@@ -21,18 +21,11 @@ func Runs(runs []chart.Run) (Document, error) {
 	}
 	runs = labelled(runs)
 	d := Document{Title: title(runs), Subtitle: subtitle(runs), Lead: lead(runs), Footer: footer(runs)}
-	add := func(sections ...Section) {
-		for _, s := range sections {
-			if len(s.Blocks) > 0 {
-				d.Sections = append(d.Sections, s)
-			}
-		}
-	}
 	var rest []Section
 	if len(runs) > 1 {
 		rest = append(rest, differences(runs))
 	}
-	rest = append(rest, stations(runs), headline(runs), latency(runs), overTime(runs))
+	rest = append(rest, stations(runs), Headline(runs), latency(runs), overTime(runs))
 	for i := range runs {
 		rest = append(rest, details(&runs[i], chart.MostEach(len(runs)))...)
 	}
@@ -44,11 +37,11 @@ func Runs(runs []chart.Run) (Document, error) {
 		}
 	}
 	anchors := anchorsOf(rest)
-	add(verdicts(runs, anchors), rest[0])
+	d.add(verdicts(runs, anchors), rest[0])
 	if len(runs) == 1 {
-		add(Reasons(&runs[0], anchors))
+		d.add(Reasons(&runs[0], anchors))
 	}
-	add(append(rest[1:], Missing(runs))...)
+	d.add(append(rest[1:], Missing(runs))...)
 	return d, nil
 }
 

@@ -93,7 +93,7 @@ func (t Table) longest(i int) int {
 
 func (c Cell) width() int {
 	switch {
-	case c.Spark != nil || c.Range != nil || c.Bar != nil:
+	case c.Spark != nil || c.Range != nil:
 		return pictureWide
 	case c.Tone != "":
 		return columnSpace + utf8.RuneCountInString(c.Text)

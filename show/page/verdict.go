@@ -36,8 +36,8 @@ func verdicts(runs []chart.Run, anchors map[string]bool) Section {
 func verdictOf(run *chart.Run, lead bool, anchors map[string]bool) []Block {
 	card := Card(run)
 	if !lead {
-		card.Load = clip(redact(run.Target), 120) + " · " + report.LoadLine(run.Run)
 		card.Lead, card.Caveats, card.Next = false, "", ""
+		card.Load = clip(redact(run.Target), 120) + " · " + report.LoadLine(run.Run)
 	}
 	blocks := []Block{card}
 	if run.StoppedEarly != "" {
@@ -218,6 +218,9 @@ func plain(list []string) []Item {
 	return items
 }
 
+// pathLeast is the number of segments from which a chart shows more than the boxes.
+const pathLeast = 3
+
 // stations shows where a request's time goes, as a picture and with intervals.
 func stations(runs []chart.Run) Section {
 	s := Section{ID: "stations", Title: "Where the time goes"}
@@ -235,12 +238,12 @@ func stations(runs []chart.Run) Section {
 		switch {
 		case ok && len(runs) == 1:
 			s.Blocks = append(s.Blocks, p)
-			if f, ok := PathOverTime(live.PathOverTime(run.Run, run.Series), run.ElapsedS); ok {
+			if f, ok := PathOverTime(live.PathOverTime(run.Run, run.Series), run.ElapsedS, pathLeast); ok {
 				s.Blocks = append(s.Blocks, f)
 			}
 			s.Blocks = append(s.Blocks, stationTable(run))
 		case ok:
-			p.Says, p.Evidence, p.Bar.Run = run.Label+": the path of a request", "", run.Label
+			p.Says, p.Evidence, p.Run = run.Label+": the path of a request", "", run.Label
 			s.Blocks = append(s.Blocks, p)
 		}
 		if text := report.AtOnce(run.Run); text != "" {
