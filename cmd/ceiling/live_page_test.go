@@ -54,16 +54,16 @@ func TestPageFollowsARun(t *testing.T) {
 	page.Open(way.url)
 	points := func(atLeast int) {
 		t.Helper()
-		page.Wait(`+document.querySelector("#rate .plot").dataset.points >= ` + strconv.Itoa(atLeast))
+		page.Wait(`+document.querySelector("#rate").dataset.points >= ` + strconv.Itoa(atLeast))
 	}
 	points(12)
-	page.Wait(`document.querySelector("#bottleneck").textContent != "" && document.querySelector("#bar").children.length == 6`)
-	if name := page.Text("#verdict-name"); !strings.EqualFold(name, "preliminary verdict") {
+	page.Wait(`document.querySelector(".bottleneck") !== null && document.querySelectorAll(".path-of .bar > span").length == 6`)
+	if name := page.Text("#verdict h2"); !strings.EqualFold(name, "preliminary verdict") {
 		t.Errorf("the verdict of a run that goes on is called %q", name)
 	}
 	page.Wait(`document.querySelector("#announce").textContent.startsWith("preliminary verdict: ")`)
-	page.Wait(`document.querySelector("#cost").textContent.endsWith("% of one core")`)
-	t.Logf("the view takes %s", page.Text("#cost"))
+	page.Wait(`document.querySelector("#part-cost summary").textContent.endsWith("% of one core")`)
+	t.Logf("the view takes %s", page.Text("#part-cost summary"))
 	for _, dark := range []bool{false, true} {
 		page.SetMedia("", dark)
 		for _, v := range page.Violations() {
@@ -77,14 +77,14 @@ func TestPageFollowsARun(t *testing.T) {
 	}
 
 	way.cut()
-	page.Wait(`document.querySelector("#link").dataset.state == "lost" && !document.querySelector("#trouble").hidden`)
+	page.Wait(`document.querySelector("#connection").dataset.state == "lost" && !document.querySelector("#trouble").hidden`)
 	for _, v := range page.Violations() {
 		t.Errorf("without connection: %s", v)
 	}
 	way.mend()
-	page.Wait(`document.querySelector("#link").dataset.state == "live" && document.querySelector("#trouble").hidden`)
+	page.Wait(`document.querySelector("#connection").dataset.state == "live" && document.querySelector("#trouble").hidden`)
 	var before int
-	page.Eval(`+document.querySelector("#rate .plot").dataset.points`, &before)
+	page.Eval(`+document.querySelector("#rate").dataset.points`, &before)
 	points(before + 5)
 
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -96,8 +96,8 @@ func TestPageFollowsARun(t *testing.T) {
 		}
 	}
 	_ = cmd.Wait() // an exit code, which the record has too
-	page.Wait(`document.querySelector("#link").dataset.state == "ended"`)
-	page.Wait(`document.querySelector("#verdict-name").textContent == "verdict"`)
+	page.Wait(`document.querySelector("#connection").dataset.state == "ended"`)
+	page.Wait(`document.querySelector("#verdict h2").textContent == "verdict"`)
 	r, series, err := record.Open(record.File{Path: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -105,9 +105,9 @@ func TestPageFollowsARun(t *testing.T) {
 	if r.Exit != exit.Interrupted {
 		t.Errorf("exit %d", r.Exit)
 	}
-	page.Wait(`+document.querySelector("#rate .plot").dataset.points == ` + strconv.Itoa(len(series.Load)))
-	page.Wait(`document.querySelector("#times .plot").dataset.points == document.querySelector("#rate .plot").dataset.points`)
-	for selector, want := range map[string]string{"#outcome": string(r.Verdict.Outcome), "#bottleneck": string(r.Verdict.Bottleneck),
+	page.Wait(`+document.querySelector("#rate").dataset.points == ` + strconv.Itoa(len(series.Load)))
+	page.Wait(`document.querySelector("#response").dataset.points == document.querySelector("#rate").dataset.points`)
+	for selector, want := range map[string]string{".outcome strong": strings.ToUpper(string(r.Verdict.Outcome)), ".bottleneck strong": string(r.Verdict.Bottleneck),
 		"#doing": "interrupted", "#title": r.Target} {
 		if got := page.Text(selector); got != want {
 			t.Errorf("%s is %q, want %q", selector, got, want)

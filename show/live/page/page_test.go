@@ -10,8 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"ceiling/internal/needs"
 	"ceiling/record"
 	"ceiling/record/recordtest"
+	"ceiling/show/chart"
 	"ceiling/show/live"
 )
 
@@ -38,8 +37,8 @@ func fixture(t testing.TB) (*record.Run, *record.Series) {
 	return r, &s
 }
 
-// part is the rows from one time up to another.
-func part(s *record.Series, from, to int64) *record.Series {
+// between is the rows from one time up to another.
+func between(s *record.Series, from, to int64) *record.Series {
 	var out record.Series
 	for _, row := range s.Load {
 		if from < row.TNs && row.TNs <= to {
@@ -79,9 +78,8 @@ type listener struct {
 	body   io.ReadCloser
 	lines  *bufio.Reader
 	points [][]any
-	runs   []finished
-	state  state
-	path   [][]any
+	parts  map[string]string // HTML
+	axes   map[string]chart.Plot
 	id     string
 	ended  bool
 	resets int
@@ -107,7 +105,7 @@ func listen(t testing.TB, s *Server, after string) *listener {
 	if answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%s %v", answer.Status, answer.Header)
 	}
-	return &listener{t: t, body: answer.Body, lines: bufio.NewReader(answer.Body)}
+	return &listener{t: t, parts: map[string]string{}, body: answer.Body, lines: bufio.NewReader(answer.Body)}
 }
 
 // next reads an event; false at the end of the stream.
@@ -121,13 +119,16 @@ func (l *listener) next() (event, bool) {
 		}
 		line = strings.TrimSuffix(line, "\n")
 		name, value, _ := strings.Cut(line, ": ")
+		if strings.Contains(line, "\r") {
+			l.t.Fatalf("a line ends in the middle of %q", line)
+		}
 		switch name {
 		case "event":
 			e.name = value
 		case "id":
 			e.id = value
 		case "data":
-			e.data = value
+			e.data = strings.TrimPrefix(e.data+"\n"+value, "\n")
 		case "":
 			if line == "" && e.name != "" {
 				return e, true
@@ -153,25 +154,24 @@ func (l *listener) take(e event) {
 	if e.id != "" {
 		l.id = e.id
 	}
-	var news struct {
-		Points [][]any
-		Runs   []finished
-	}
+	var news [][]any
 	var err error
 	switch e.name {
 	case "history":
-		l.points, l.runs = nil, nil
+		l.points = nil
 		l.resets++
 		fallthrough
 	case "more":
 		err = json.Unmarshal([]byte(e.data), &news)
-		l.points, l.runs = append(l.points, news.Points...), append(l.runs, news.Runs...)
-	case "path":
-		l.path = nil
-		err = json.Unmarshal([]byte(e.data), &l.path)
-	case "state":
-		l.state = state{}
-		err = json.Unmarshal([]byte(e.data), &l.state)
+		l.points = append(l.points, news...)
+	case "axes":
+		err = json.Unmarshal([]byte(e.data), &l.axes)
+	case "part":
+		id, html, found := strings.Cut(e.data, "\n")
+		if !found {
+			l.t.Fatalf("a part of one line: %q", e.data)
+		}
+		l.parts[id] = html
 	case "end":
 		l.ended = true
 	default:
@@ -182,6 +182,16 @@ func (l *listener) take(e event) {
 	}
 }
 
+// shows reports whether a part has all texts.
+func (l *listener) shows(id string, texts ...string) bool {
+	for _, text := range texts {
+		if !strings.Contains(l.parts[id], text) {
+			return false
+		}
+	}
+	return true
+}
+
 // A reader gets every interval, in its order, early or late, and the end.
 func TestEveryIntervalArrives(t *testing.T) {
 	r, s := fixture(t)
@@ -189,11 +199,11 @@ func TestEveryIntervalArrives(t *testing.T) {
 	server := serve(t, b)
 	early := listen(t, server, "")
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
-	b.Rows(part(s, begin, 1e9))
-	early.until("the first second", func() bool { return len(early.points) == len(part(s, begin, 1e9).Load) })
+	b.Rows(between(s, begin, 1e9))
+	early.until("the first second", func() bool { return len(early.points) == len(between(s, begin, 1e9).Load) })
 	late := listen(t, server, "")
 	late.until("the first second", func() bool { return len(late.points) == len(early.points) })
-	b.Rows(part(s, 1e9, 1<<62))
+	b.Rows(between(s, 1e9, 1<<62))
 	b.RunEnded(r)
 	for _, l := range []*listener{early, late} {
 		l.until("the end", func() bool { return l.ended })
@@ -202,26 +212,27 @@ func TestEveryIntervalArrives(t *testing.T) {
 		}
 		for i, p := range l.points {
 			row := &s.Load[i]
-			if len(p) != 10 || fmt.Sprintf("%.3f", p[0]) != fmt.Sprintf("%.3f", float64(row.TNs)/1e9) {
+			if len(p) != 9 || fmt.Sprintf("%.3f", p[0]) != fmt.Sprintf("%.3f", float64(row.TNs)/1e9) {
 				t.Fatalf("point %d is %v, the row ends at %d ns", i, p, row.TNs)
 			}
 		}
-		if !l.state.Verdict.Final || l.state.Verdict.Bottleneck != r.Verdict.Bottleneck || l.state.Phase != "ended" {
-			t.Errorf("the end: %+v", l.state.Verdict)
+		if !l.shows("verdict", string(r.Verdict.Bottleneck)) || l.shows("verdict", "preliminary") || !l.shows("head", `class="ended"`) {
+			t.Errorf("the end: %s %s", l.parts["head"], l.parts["verdict"])
 		}
 		if _, more := l.next(); more {
 			t.Error("something comes after the end")
 		}
-	}
-	for _, l := range []*listener{early, late} {
-		p := l.state.Path
-		if len(p.Boxes) != 6 || p.Boxes[2].Name != "server queue" || p.Boxes[2].Time == "" || p.Boxes[2].Shares == "" ||
-			!p.Boxes[3].Limits || p.Boxes[2].Limits {
-			t.Errorf("the path: %+v", p)
+		path := l.parts["stations"]
+		if strings.Count(path, "<li class=\"st-") != 6 || strings.Count(path, "bottleneck</a>") != 1 || !strings.Contains(path, `<li class="st-server-edge limits"`) {
+			t.Errorf("the path: %s", path)
 		}
-		last := rounded(float64(s.Load[len(s.Load)-1].TNs) / 1e9)
-		if len(l.path) == 0 || len(l.path[0]) != 4 || len(l.path[0][3].([]any)) != 6 || l.path[len(l.path)-1][0] != last {
-			t.Errorf("the path over time: %v", l.path)
+		if x := l.axes["rate"].X; x.Max != float64(s.Load[len(s.Load)-1].TNs)/1e9 || len(l.axes["response"].Y.Ticks) < 2 {
+			t.Errorf("the axes: %+v", l.axes)
+		}
+		for id, html := range l.parts {
+			if strings.Contains(html, " style=") {
+				t.Errorf("%s has a style, which the page's policy forbids: %s", id, html)
+			}
 		}
 	}
 	// The history that there was nothing of, and that of the run.
@@ -237,13 +248,13 @@ func TestReconnect(t *testing.T) {
 	b := live.NewBoard()
 	server := serve(t, b)
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
-	b.Rows(part(s, begin, 1e9))
+	b.Rows(between(s, begin, 1e9))
 	first := listen(t, server, "")
 	first.until("the first second", func() bool { return len(first.points) > 5 && first.id != "" })
 	first.body.Close()
-	b.Rows(part(s, 1e9, 2e9))
+	b.Rows(between(s, 1e9, 2e9))
 	second := listen(t, server, first.id)
-	want := len(part(s, begin, 2e9).Load)
+	want := len(between(s, begin, 2e9).Load)
 	second.until("the rest", func() bool { return len(first.points)+len(second.points) == want })
 	if second.resets != 0 {
 		t.Error("it was told all again")
@@ -253,8 +264,8 @@ func TestReconnect(t *testing.T) {
 			t.Fatalf("point %d is %v", i, p)
 		}
 	}
-	for _, id := range []string{"nonsense", "otherone-1-5-0", strings.Replace(second.id, "-", "-99999999999999999999", 1),
-		server.hub.nonce + "-1-9999-0", server.hub.nonce + "-1-0-7", "-1--1", second.id + "-1"} {
+	for _, id := range []string{"nonsense", "otherone-1-5", strings.Replace(second.id, "-", "-99999999999999999999", 1),
+		server.hub.nonce + "-1-9999", server.hub.nonce + "-1", "-1--1", second.id + "-1"} {
 		l := listen(t, server, id)
 		l.until("all of it", func() bool { return len(l.points) == want && l.resets == 1 })
 	}
@@ -270,25 +281,25 @@ func TestNextRunOfAPlan(t *testing.T) {
 	for n := range 3 {
 		b.Began(record.Start{ID: fmt.Sprint("run", n), Spec: r.Spec})
 		b.Step(live.Plan{Kind: "sweep", Number: n + 1, All: 3, LeftRuns: 3 - n, LeftS: 9, Doing: "something"})
-		b.Rows(part(s, begin, int64(n+1)*5e8))
-		want := len(part(s, begin, int64(n+1)*5e8).Load)
-		l.until("its points", func() bool { return l.state.ID == fmt.Sprint("run", n) && len(l.points) == want })
+		b.Rows(between(s, begin, int64(n+1)*5e8))
+		want := len(between(s, begin, int64(n+1)*5e8).Load)
+		l.until("its points", func() bool { return l.shows("head", fmt.Sprint("run", n)) && len(l.points) == want })
 		b.Measured(live.FinishedRun{Measured: record.Measured{Step: record.Step{Number: n + 1}, Outcome: "valid", Bottleneck: "concurrency",
 			CompletedPerS: 5}, Doing: "something"})
-		l.until("the finished run", func() bool { return len(l.runs) == n+1 })
-		if got := l.runs[n]; got.Number != n+1 || got.Doing != "something" || got.Bottleneck != "concurrency" {
-			t.Errorf("%+v", got)
+		l.until("the finished run", func() bool { return strings.Count(l.parts["runs"], "<tr") == n+2 })
+		if !l.shows("runs", fmt.Sprintf(`id="run-%d"`, n), "something", "concurrency") {
+			t.Error(l.parts["runs"])
 		}
 	}
-	if !strings.HasPrefix(l.state.Plan, "sweep: step 3 of 3") || l.ended {
-		t.Error(l.state.Plan)
+	if !l.shows("head", "sweep: step 3 of 3") || l.ended {
+		t.Error(l.parts["head"])
 	}
 	p := &record.Plan{Ending: record.Ending{Ended: record.EndedComplete, Because: recordtest.Say("all there")}}
 	p.Experiment.Kind = "sweep"
 	b.PlanEnded(p)
 	l.until("the end", func() bool { return l.ended })
-	if !strings.Contains(l.state.Plan, "all there") {
-		t.Error(l.state.Plan)
+	if !l.shows("head", "all there") {
+		t.Error(l.parts["head"])
 	}
 }
 
@@ -395,17 +406,17 @@ func TestCloseTellsTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Began(record.Start{ID: r.ID, Spec: r.Spec})
-	b.Rows(part(s, begin, 1e9))
+	b.Rows(between(s, begin, 1e9))
 	l := listen(t, server, "")
 	l.until("points", func() bool { return len(l.points) > 0 })
-	b.Rows(part(s, 1e9, 1<<62))
+	b.Rows(between(s, 1e9, 1<<62))
 	b.RunEnded(r)
 	if err := server.Close(patience); err != nil {
 		t.Error(err)
 	}
 	l.until("the end", func() bool { return l.ended })
-	if len(l.points) != len(s.Load) || !l.state.Verdict.Final {
-		t.Errorf("%d points, %+v", len(l.points), l.state.Verdict)
+	if len(l.points) != len(s.Load) || !l.shows("head", `class="ended"`) {
+		t.Errorf("%d points, %s", len(l.points), l.parts["head"])
 	}
 }
 
@@ -428,8 +439,9 @@ func TestGuard(t *testing.T) {
 		{"GET", "/", "[::1]:" + port, [2]string{}, 200},
 		{"GET", "/live.js", addr, [2]string{"Sec-Fetch-Site", "same-origin"}, 200},
 		{"GET", "/", addr, [2]string{"Sec-Fetch-Site", "none"}, 200},
-		{"GET", "/chart.js", addr, [2]string{}, 200},
+		{"GET", "/page.js", addr, [2]string{}, 200},
 		{"GET", "/live.css", addr, [2]string{}, 200},
+		{"GET", "/page.css", addr, [2]string{}, 200},
 		{"GET", "/icon.svg", addr, [2]string{}, 200},
 		{"GET", "/", "evil.example:" + port, [2]string{}, 421},
 		{"GET", "/events", "evil.example", [2]string{}, 421},
@@ -490,7 +502,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// What a server or a record says arrives as text of JSON, whatever is in it.
+// What a server or a record says arrives as text, whatever is in it.
 func TestHostileTexts(t *testing.T) {
 	const evil = "</script><img src=x onerror=alert(1)>\n\ndata: {}\n\nevent: end\n\x00\u2028\xff"
 	r, s := fixture(t)
@@ -506,10 +518,10 @@ func TestHostileTexts(t *testing.T) {
 	b.RunEnded(r)
 	l := listen(t, server, "")
 	l.until("the end", func() bool { return l.ended })
-	want := strings.ToValidUTF8(evil, "\ufffd")
-	if string(l.state.Verdict.Bottleneck) != want || l.state.Title != want || l.runs[0].Doing != want ||
-		!slices.Contains(l.state.Lost, want+": "+want) {
-		t.Errorf("%+v", l.state)
+	for _, id := range []string{"head", "verdict", "reasons", "runs", "missing"} {
+		if html := l.parts[id]; strings.Contains(html, "<img") || !strings.Contains(html, "&lt;img src=x onerror=alert(1)&gt;") {
+			t.Errorf("%s: %s", id, html)
+		}
 	}
 }
 
@@ -522,40 +534,41 @@ func (s *Server) readers() int {
 
 func FuzzLastEventID(f *testing.F) {
 	h := newHub(live.NewBoard(), "abc")
-	f.Add("abc-1-2-3")
 	f.Add("abc-1-2")
-	f.Add("x-1-2-3")
+	f.Add("abc-1")
+	f.Add("x-1-2")
 	f.Fuzz(func(t *testing.T, id string) {
 		r := h.join(id)
 		defer h.leave(r)
-		h.state, h.generation = []byte("{}"), 1
+		h.rendered, h.generation = []rendered{{event: []byte("event: part\ndata: head\n\n"), version: 1}}, 1
 		if _, _, last := h.message(r, nil); last {
 			t.Error("the end of nothing")
 		}
 	})
 }
 
-// TestAgentsInTheState: each of several agents is there with its name and what
-// it does; a run without has none, and the page's list stays hidden.
-func TestAgentsInTheState(t *testing.T) {
+// TestAgents: each of several agents is there with its name and what it does; a run without has none.
+func TestAgents(t *testing.T) {
 	b := live.NewBoard()
 	b.Began(record.Start{ID: "a", Agents: []record.Agent{{Name: "<b>", Observes: true}}})
 	b.Interval(record.LoadRow{TNs: 1e8, WidthNs: 1e8, Completed: 9}, nil, 0)
 	b.Agent(record.LoadRow{Host: "load1", TNs: 1e8, WidthNs: 1e8, Completed: 9, Connected: 2, P50Ns: 1e6, P99Ns: 2e6, Busy: -1})
 	for _, c := range []struct {
 		board *live.Board
-		want  []end
+		want  []string
 	}{
-		{b, []end{{Name: "<b>", Says: "observes"}, {Name: "load1", Says: "90.0 req/s · p50 1.00 ms · p99 2.00 ms · 2 connections"}}},
-		{live.NewBoard(), []end{}},
+		{b, []string{"&lt;b&gt;: observes", "load1: 90.0 req/s · p50 1.00 ms · p99 2.00 ms · 2 connections"}},
+		{live.NewBoard(), nil},
 	} {
-		s := c.board.Snapshot()
-		var got state
-		if err := json.Unmarshal(encodeState(&s, "", false), &got); err != nil {
-			t.Fatal(err)
+		h := newHub(c.board, "")
+		h.tell()
+		l := listener{parts: map[string]string{}}
+		for _, r := range h.rendered {
+			id, html, _ := strings.Cut(strings.TrimPrefix(string(r.event), "event: part\ndata: "), "\n")
+			l.parts[id] = html
 		}
-		if !reflect.DeepEqual(got.Agents, c.want) {
-			t.Errorf("agents %+v, want %+v", got.Agents, c.want)
+		if !l.shows("agents", c.want...) || strings.Count(l.parts["agents"], "<li>") != len(c.want) {
+			t.Errorf("agents %s, want %v", l.parts["agents"], c.want)
 		}
 	}
 }

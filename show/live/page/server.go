@@ -22,6 +22,7 @@ import (
 
 	"ceiling/internal/rebind"
 	"ceiling/show/live"
+	"ceiling/show/page"
 )
 
 //go:embed assets
@@ -146,7 +147,12 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.Bytes()) // a reader that has disconnected
 }
 
+// handler serves the page: its frame, its own files, and the style and the script of a report.
 func (s *Server) handler() (http.Handler, error) {
+	whole, err := index()
+	if err != nil {
+		return nil, fmt.Errorf("live page: %w", err)
+	}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		return nil, fmt.Errorf("live page: %w", err)
@@ -154,8 +160,19 @@ func (s *Server) handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /events", http.HandlerFunc(s.events))
 	mux.Handle("GET /report", http.HandlerFunc(s.report))
+	mux.Handle("GET /{$}", text("html", string(whole)))
+	mux.Handle("GET /page.css", text("css", page.Style()))
+	mux.Handle("GET /page.js", text("javascript", page.Script()))
 	mux.Handle("GET /", http.FileServerFS(files))
 	return s.guard(mux), nil
+}
+
+// text serves a text of a kind.
+func text(kind, content string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/"+kind+"; charset=utf-8")
+		_, _ = io.WriteString(w, content) // a reader that has disconnected
+	})
 }
 
 // guard accepts only requests that a browser on this machine makes on the user's behalf. A page
