@@ -351,8 +351,6 @@ type Knee struct {
 	PerS float64 `json:"per_s"`
 	// Add lists the loads that would bracket it.
 	Add []float64 `json:"add,omitempty"`
-	// Undecided: more runs, and not more loads, would show where throughput stops growing.
-	Undecided bool `json:"undecided,omitempty"`
 }
 
 // USL is the Universal Scalability Law fitted to a curve:

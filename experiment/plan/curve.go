@@ -61,9 +61,9 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	}
 	// The lowest load that is not measurably slower than the peak.
 	level := valid[max(slices.IndexFunc(valid, func(p record.CurvePoint) bool { return p.X > found.Low }), 0)]
-	found.Undecided = !k.BracketedAbove && level.X < top.X && c.Over != OverRate
+	undecided := !k.BracketedAbove && level.X < top.X && c.Over != OverRate
 	switch {
-	case found.Undecided:
+	case undecided: // more runs, and not more loads, show where growth ends
 	case !k.BracketedAbove:
 		found.Add = []float64{2 * top.X, 4 * top.X}
 	case !k.BracketedBelow && first.X > 1 && k.High <= first.X:
@@ -74,7 +74,7 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	c.Knee, c.Bottleneck = found, ceilingBeyond(valid, k.High)
 	extend := more(c, found.Add)
 	switch {
-	case found.Undecided:
+	case undecided:
 		c.Says = say("curve.undecided", with{"top": place(c, top.X), "per_s": peak, "level": lower(c, level.X), "bottleneck": c.Bottleneck})
 	case !k.BracketedAbove:
 		c.Says = say("curve.grows", with{"top": place(c, top.X), "per_s": peak, "extend": extend, "bottleneck": c.Bottleneck})

@@ -77,7 +77,7 @@ func curveCard(c *record.Curve) *Verdict {
 	switch {
 	case c.Over == "" || c.Knee == nil:
 		v.Outcome, v.Gloss = "measured", "no knee found"
-	case c.Knee.Undecided:
+	case c.Says.Code == "curve.undecided":
 		v.Outcome, v.Gloss = "undecided", "more repeats show where throughput stops growing"
 	case c.Knee.High > 0:
 		v.Outcome, v.Gloss = "saturated", "throughput no longer grows"

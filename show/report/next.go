@@ -194,7 +194,7 @@ func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 	switch {
 	case c.Knee == nil:
 		return ""
-	case c.Knee.Undecided && !p.Hidden:
+	case c.Says.Code == "curve.undecided" && !p.Hidden:
 		return Again(p.Command, "--repeats", fmt.Sprint(2*p.Experiment.Repeats))
 	case c.Over == "" || at == "":
 		return ""

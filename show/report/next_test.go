@@ -95,7 +95,7 @@ func TestAgain(t *testing.T) {
 	}
 	crossed := record.State("search.crossed", record.Values{"per_s": 101, "failing_per_s": 100})
 	few := record.State("search.few-requests", record.Values{"per_s": 100, "requests": 100, "needed": 250})
-	curves := []record.Curve{{Over: "connections", Knee: &record.Knee{Undecided: true}}}
+	curves := []record.Curve{{Over: "connections", Knee: new(record.Knee), Says: record.State("curve.undecided", nil)}}
 	sweep := record.Plan{Ending: record.Ending{Sweep: &record.Sweep{Curves: curves}}}
 	sweep.Experiment.Repeats = 3
 	for name, c := range map[string]struct {
