@@ -50,7 +50,7 @@ func (f *runFacts) again(verb string, flags ...string) string {
 			if !joined {
 				i++
 			}
-		case "--separate-cpus", "--profile", "-v", "--verbose", "--json":
+		case "--separate-cpus", "--profile", "-v", "--verbose", "--json", "--live":
 		default:
 			out = append(out, words[i])
 		}

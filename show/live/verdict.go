@@ -73,7 +73,7 @@ func (e *evidence) run(from, to int64) record.Run {
 	s := e.start.Spec
 	elapsed := float64(to-from) / 1e9
 	r := record.Run{
-		Schema: record.Schema, ID: e.start.ID, Started: e.start.Created, Spec: s,
+		Schema: record.Schema, ID: e.start.ID, Command: e.start.Command, Started: e.start.Created, Spec: s,
 		// Like a killed run, a run in progress has no request accounting to balance.
 		Unfinished: true,
 		Load: record.Load{
