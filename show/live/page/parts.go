@@ -92,7 +92,7 @@ func (s *view) parts() []part {
 		{"head", now, func() (template.HTML, error) { return frame("head", s) }},
 		section("plan", plan, [2]any{plan, len(s.done)}, s.plan),
 		section("figures", "Headline figures", now, s.figures),
-		section("verdict", s.VerdictName(), of, s.verdict),
+		section("verdict", "Verdict", of, s.verdict),
 		section("stations", "Where the time goes", [2]any{of, s.overs}, s.stations),
 		section("reasons", "Evidence and caveats", of, s.reasons),
 		section("cores", "CPU", now, s.cores),
