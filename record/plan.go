@@ -293,6 +293,11 @@ type Curve struct {
 	Caveats    []Statement `json:"caveats,omitempty"`
 }
 
+// FlagOf returns the flag that sets what a curve is over.
+func FlagOf(over string) string {
+	return map[string]string{"connections": "-c", "pipelining": "-p", "rate": "-R", "threads": "-t"}[over]
+}
+
 // CurvePoint is one condition with all its runs.
 type CurvePoint struct {
 	// X is the value of Curve.Over.

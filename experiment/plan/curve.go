@@ -40,9 +40,9 @@ func concludeCurve(c *record.Curve, e *spec.Experiment) {
 
 // knee brackets the load beyond which throughput no longer grows throughput.
 func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
-	k, err := kneeOfRates(valid), error(nil)
-	if c.Over != OverRate {
-		k, err = stat.FindKnee(points, stat.KneeWithin, confidence)
+	k, err := stat.FindKnee(points, stat.KneeWithin, confidence)
+	if c.Over == OverRate {
+		k, err = kneeOfRates(valid), nil
 	}
 	if err != nil {
 		c.Caveats = append(c.Caveats, say("curve.no-knee", with{"error": err.Error()}))
@@ -60,8 +60,8 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 		found.High = k.High
 	}
 	// The lowest load that is not measurably slower than the peak.
-	level := valid[max(slices.IndexFunc(valid, func(p record.CurvePoint) bool { return p.X > found.Low }), 0)]
-	undecided := !k.BracketedAbove && level.X < top.X && c.Over != OverRate
+	level := slices.IndexFunc(valid, func(p record.CurvePoint) bool { return p.X > found.Low })
+	undecided := !k.BracketedAbove && level >= 0 && level < len(valid)-1
 	switch {
 	case undecided: // more runs, and not more loads, show where growth ends
 	case !k.BracketedAbove:
@@ -75,7 +75,7 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	extend := more(c, found.Add)
 	switch {
 	case undecided:
-		c.Says = say("curve.undecided", with{"top": place(c, top.X), "per_s": peak, "level": lower(c, level.X), "bottleneck": c.Bottleneck})
+		c.Says = say("curve.undecided", with{"top": place(c, top.X), "per_s": peak, "level": lower(c, valid[level].X), "bottleneck": c.Bottleneck})
 	case !k.BracketedAbove:
 		c.Says = say("curve.grows", with{"top": place(c, top.X), "per_s": peak, "extend": extend, "bottleneck": c.Bottleneck})
 	case !k.BracketedBelow && k.High <= 1:
@@ -165,8 +165,7 @@ func more(c *record.Curve, add []float64) record.Statement {
 	if len(add) == 0 {
 		return record.Statement{}
 	}
-	flag := map[string]string{OverConnections: "-c", OverPipelining: "-p", OverRate: "-R", OverThreads: "-t"}[c.Over]
-	return say("load.flag", with{"flag": flag, "values": list(add)})
+	return say("load.flag", with{"flag": record.FlagOf(c.Over), "values": list(add)})
 }
 
 // place names a point of a curve.

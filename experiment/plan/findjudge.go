@@ -136,7 +136,7 @@ func figure(t spec.Term, m *record.Measured) (v float64, bound, known bool) {
 	if t.Metric == spec.MetricErrors {
 		return m.BadShare, false, m.Completed > 0 || m.Failed > 0
 	}
-	if times, ok := timesOf(m); ok && t.Metric == spec.MetricResponse && (times.sent() > 0) {
+	if times, ok := timesOf(m); ok && t.Metric == spec.MetricResponse && times.sent() > 0 {
 		if t.Quantile == spec.Mean {
 			v, bound = times.mean()
 			return v, bound, true

@@ -164,6 +164,23 @@ func TestSweepOfAPool(t *testing.T) {
 	}
 }
 
+// TestCutShort: an answer of a plan that did not end says of how many runs it is, and one that did does not.
+func TestCutShort(t *testing.T) {
+	p := &record.Plan{Experiment: *sweepOver(t, []spec.Count{1, 4}, nil, 4)}
+	steps := Enumerate(&p.Experiment)
+	for _, s := range steps[:3] {
+		p.Runs = append(p.Runs, measuredAt(s, 1000, rand.New(rand.NewPCG(3, 3))))
+	}
+	for ended, want := range map[string]bool{record.EndedFailed: true, record.EndedInterrupted: true, record.EndedComplete: false, "": false} {
+		p.Ended = ended
+		Conclude(p)
+		text := strings.Join(prose.Texts(p.Sweep.Curves[0].Caveats), "; ")
+		if says := strings.Contains(text, fmt.Sprintf("3 of %d runs were made", len(steps))); says != want {
+			t.Errorf("ended %q: %s", ended, text)
+		}
+	}
+}
+
 // TestRateThatIsNotReached: a run is invalid where the server does not take the rate asked for; what it answered
 // is its highest rate all the same, and no higher rate is proposed.
 func TestRateThatIsNotReached(t *testing.T) {

@@ -67,7 +67,10 @@ func timesOf(runs ...*record.Measured) (*responseTimes, bool) {
 }
 
 // sent returns how many requests there are.
-func (t *responseTimes) sent() uint64 { return t.answered().Count() + t.unanswered().Waiting.Count() }
+func (t *responseTimes) sent() uint64 {
+	_, all := t.over(0)
+	return all
+}
 
 // quantile returns the quantile q, and whether it is a lower bound.
 func (t *responseTimes) quantile(q float64) (ns int64, bound bool) {
@@ -91,7 +94,7 @@ func (t *responseTimes) quantiles() record.Quantiles {
 // that timed out are over any limit.
 func (t *responseTimes) over(ns int64) (over, all uint64) {
 	ended, u := t.answered(), t.unanswered()
-	all = t.sent()
+	all = ended.Count() + u.Waiting.Count()
 	return max(all-ended.CountAtMost(ns)-u.Waiting.CountAtMost(ns), u.TimedOut), all
 }
 

@@ -43,11 +43,7 @@ func NextCommand(p *record.Plan) string {
 	case *record.Search:
 		return afterSearch(p, a, load, at)
 	case *record.Proof:
-		connections := 0
-		if c := p.Experiment.Load.Connections; len(c) == 1 {
-			connections = int(c[0])
-		}
-		return afterProof(a, connections, load, at)
+		return afterProof(a, e.Load.Connections, load, at)
 	case *record.Comparison:
 		return afterComparison(p)
 	case *record.Factorial:
@@ -93,14 +89,15 @@ func longer(s *record.Search) float64 {
 	return times
 }
 
-func afterProof(p *record.Proof, connections int, load, at string) string {
+func afterProof(p *record.Proof, connections []spec.Count, load, at string) string {
 	switch {
 	case at == "":
 		return ""
 	case p.Proved == string(record.ServerCPU):
 		return "ceiling profile " + load + at
-	case p.Proved == record.PerturbConcurrency && connections > 0:
-		return fmt.Sprintf("ceiling run -c %d,%d,%d %s", connections, 2*connections, 4*connections, at)
+	case p.Proved == record.PerturbConcurrency && len(connections) == 1:
+		c := connections[0]
+		return "ceiling run " + strings.Replace(load, fmt.Sprint(c), fmt.Sprintf("%d,%d,%d", c, 2*c, 4*c), 1) + at
 	case p.Proved == "" && blocksLack(p) > 0:
 		return fmt.Sprintf("ceiling prove --blocks %d %s%s", blocksLack(p), load, at)
 	}
@@ -168,8 +165,8 @@ func Again(command []string, flag ...string) string {
 	return line
 }
 
-// oneLoad returns an experiment's load and URL as a command line has them; "" where connections and URL
-// are not all of its load.
+// oneLoad returns an experiment's load and URL as a command line has them; "" where connections, pipelining,
+// threads and URL are not all of its load.
 func oneLoad(e *spec.Experiment) (load, at string) {
 	if len(e.Servers) != 1 || e.Servers[0].URL == "" || len(e.Requests) != 1 {
 		return "", ""
@@ -182,8 +179,14 @@ func oneLoad(e *spec.Experiment) (load, at string) {
 	if l.Kind != "" || l.TLS != nil || l.NewConnections > 0 || len(l.Rate) > 0 || !reflect.ValueOf(l.Dial).IsZero() {
 		return "", ""
 	}
-	if c := l.Connections; len(c) == 1 {
-		load = fmt.Sprintf("-c %d ", c[0])
+	for _, of := range []struct {
+		flag   string
+		values []spec.Count
+		usual  spec.Count
+	}{{"-c", l.Connections, 0}, {"-p", l.Pipelining, 1}, {"-t", l.Threads, 0}} {
+		if len(of.values) == 1 && of.values[0] != of.usual {
+			load += fmt.Sprintf("%s %d ", of.flag, of.values[0])
+		}
 	}
 	return load, text.Word(e.Servers[0].URL + m.Path)
 }
@@ -201,9 +204,8 @@ func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 	case c.Knee.High > 0 && c.Over == "rate":
 		return "ceiling prove " + load + at
 	}
-	flag := map[string]string{"connections": "-c", "pipelining": "-p", "rate": "-R", "threads": "-t"}[c.Over]
 	if c.Knee.High > 0 {
-		return fmt.Sprintf("ceiling prove %s%s %.0f %s", load, flag, c.Knee.High, at)
+		return fmt.Sprintf("ceiling prove %s%s %.0f %s", load, record.FlagOf(c.Over), c.Knee.High, at)
 	}
 	var add []string
 	for _, n := range c.Knee.Add {
@@ -212,5 +214,5 @@ func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 	if len(add) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("ceiling run %s%s %s %s", load, flag, strings.Join(add, ","), at)
+	return fmt.Sprintf("ceiling run %s%s %s %s", load, record.FlagOf(c.Over), strings.Join(add, ","), at)
 }

@@ -49,9 +49,13 @@ func TestNextCommand(t *testing.T) {
 		"still rising":       {curve(record.Knee{Low: 64, Add: []float64{128, 256}}), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
 		"rates, reached":     {rates(record.Knee{Low: 300, Add: []float64{600, 1200}}), "ceiling run -c 64 -R 600,1200 'http://127.0.0.1:8080/read?a=1&b'"},
 		"rates, not reached": {rates(record.Knee{Low: 300, High: 400}), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
-		"interrupted":        {func(p *record.Plan) { p.Ended = record.EndedInterrupted }, "ceiling run --resume 20261123-000000-abcd"},
-		"hidden":             {func(p *record.Plan) { p.Ended, p.Hidden = record.EndedInterrupted, true }, ""},
-		"going on":           {func(p *record.Plan) { p.Ended = "" }, ""},
+		"pipelined": {func(p *record.Plan) {
+			curve(record.Knee{Low: 8, High: 64})(p)
+			p.Experiment.Load.Pipelining, p.Experiment.Load.Threads = []spec.Count{16}, []spec.Count{2}
+		}, "ceiling prove -p 16 -t 2 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"interrupted": {func(p *record.Plan) { p.Ended = record.EndedInterrupted }, "ceiling run --resume 20261123-000000-abcd"},
+		"hidden":      {func(p *record.Plan) { p.Ended, p.Hidden = record.EndedInterrupted, true }, ""},
+		"going on":    {func(p *record.Plan) { p.Ended = "" }, ""},
 		"capacity": {func(p *record.Plan) { p.Search = &record.Search{Capacity: record.Estimate{Mid: 100}} },
 			"ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"no capacity": {func(p *record.Plan) { p.Search = &record.Search{} }, ""},
@@ -65,7 +69,10 @@ func TestNextCommand(t *testing.T) {
 		"of three blocks": {func(p *record.Plan) {
 			p.Proof = &record.Proof{Resources: []record.Elasticity{{Resource: "generator", Blocks: 3}, {Resource: "server CPU", Blocks: 3}}}
 		}, "ceiling prove --blocks 7 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
-		"proved":              {proved, "ceiling profile -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"proved": {proved, "ceiling profile -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"little in flight": {func(p *record.Plan) {
+			p.Proof, p.Experiment.Load.Pipelining = &record.Proof{Proved: record.PerturbConcurrency}, []spec.Count{4}
+		}, "ceiling run -c 64,128,256 -p 4 'http://127.0.0.1:8080/read?a=1&b'"},
 		"proved of a command": {func(p *record.Plan) { proved(p); p.Experiment.Servers[0] = spec.Server{Serve: "x"} }, ""},
 		"with a body":         {func(p *record.Plan) { proved(p); p.Experiment.Requests[0].Body = "x" }, ""},
 		"with a field":        {func(p *record.Plan) { proved(p); p.Experiment.Requests[0].Header = []string{"A: b"} }, ""},
@@ -93,6 +100,7 @@ func TestAgain(t *testing.T) {
 		p.Experiment.Load.Duration = spec.Time(time.Second)
 		return p
 	}
+	few9 := &record.Factorial{Blocks: 3, Comparisons: 9, Effects: []record.Effect{{Decision: record.CannotTell}}}
 	crossed := record.State("search.crossed", record.Values{"per_s": 101, "failing_per_s": 100})
 	few := record.State("search.few-requests", record.Values{"per_s": 100, "requests": 100, "needed": 250})
 	curves := []record.Curve{{Over: "connections", Knee: new(record.Knee), Says: record.State("curve.undecided", nil)}}
@@ -115,6 +123,7 @@ func TestAgain(t *testing.T) {
 		"comparison, profiled":  {record.Plan{Ending: record.Ending{Comparison: sure}}, "ceiling compare a b --profile", ""},
 		"factorial":             {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "ceiling run f.yaml", "ceiling run f.yaml --repeats 24"},
 		"factorial, number":     {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "ceiling run --repeats 12 f.yaml", "ceiling run f.yaml --repeats 24"},
+		"factorial, few":        {record.Plan{Ending: record.Ending{Factorial: few9}}, "ceiling run f.yaml", "ceiling run f.yaml --repeats 9"},
 		"factorial, conclusive": {record.Plan{Ending: record.Ending{Factorial: effects(record.NoChange)}}, "ceiling run f.yaml", ""},
 		"factorial, no command": {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "", ""},
 		"factorial, hidden":     {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}, Hidden: true}, "ceiling run f.yaml", ""},
