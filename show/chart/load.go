@@ -132,7 +132,7 @@ func responseLines() []Line {
 // Extent is what the points of a run reach: its time in seconds, its rate, and its response times in nanoseconds.
 type Extent struct{ From, To, PerS, LowNs, HighNs float64 }
 
-// Growing are the plots of Rate and LatencyOverTime for a run that goes on, without their points: these follow one by one.
+// Growing are the plots of Rate and LatencyOverTime for a run in progress, without their points, which follow one by one.
 func Growing(run *Run, e Extent) (rate, response Plot) {
 	x, spans := timeAxis(e.From, e.To), stalls([]Run{*run})
 	rate = Plot{Title: rateTitle, X: x, Y: fromZero(perSecond(run), PerSecond, e.PerS), Spans: spans,

@@ -38,7 +38,7 @@ func fixture(t testing.TB, untilNs int64) (*record.Run, *record.Series) {
 func boardAt(t testing.TB, untilNs int64) (*Board, *record.Run, *record.Series) {
 	r, s := fixture(t, untilNs)
 	b := NewBoard()
-	b.Began(record.Start{ID: r.ID, Created: r.Started, Spec: r.Spec})
+	b.Began(record.Start{ID: r.ID, Created: r.Started, Command: r.Command, Spec: r.Spec})
 	b.Rows(s)
 	return b, r, s
 }
@@ -162,7 +162,7 @@ func TestFormedIsTheRunsOwn(t *testing.T) {
 		t.Fatal("nothing was formed")
 	}
 	f := b.Snapshot().Formed
-	if f.Final || f.Quantiles || f.ElapsedS < 2.8 || f.ElapsedS > 3.2 {
+	if f.Final || f.Quantiles || f.ElapsedS < 2.8 || f.ElapsedS > 3.2 || len(r.Command) == 0 || !slices.Equal(f.Command, r.Command) {
 		t.Errorf("%+v", f)
 	}
 	if f.Verdict.Bottleneck != r.Verdict.Bottleneck || f.Verdict.Outcome.Sound() != r.Verdict.Outcome.Sound() {

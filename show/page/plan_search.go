@@ -140,7 +140,7 @@ func marks(id, title string, runs []record.Measured, limit float64, y chart.Axis
 	return d, true
 }
 
-// Marks draws the runs of a plan that goes on: the rate and the p99 of each, over the load that they differ in.
+// Marks draws the runs of a plan in progress: the rate and the p99 of each, over the load that they differ in.
 func Marks(runs []record.Measured, slo spec.SLO) []Block {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(m record.Measured) bool { return m.WarmupRun })
 	load, of := "the number of the run", func(m *record.Measured) float64 { return float64(m.Number) }

@@ -59,6 +59,10 @@ func TestPlansOnANarrowScreen(t *testing.T) {
 	if strings.Contains(got, "%…\n") || strings.Count(got, "+44.4%  +30.5% to +59.6%") != 2 || strings.Count(got, record.NoChange+"\n") != 2 {
 		t.Errorf("comparison:\n%s", got)
 	}
+	c.Changes[0].Relative = record.Estimate{Mid: -.416, Low: -.416, High: -.416} // of single runs, without an interval
+	if got = written(t, func(b *strings.Builder) error { return Comparison(b, c, l) }); strings.Contains(got, "−41.6% to") {
+		t.Errorf("an interval of nothing:\n%s", got)
+	}
 	s := &record.Search{SLO: "p99<5ms", Capacity: record.Estimate{Mid: 20_000}, Says: recordtest.Say("highest rate: 20,000 req/s. No answer within 3%.")}
 	for i := range 27 {
 		s.Rates = append(s.Rates, record.TriedRate{PerS: float64(1000 * (i + 1)), Runs: 2, Pass: 2, Bottleneck: record.TargetRate})

@@ -81,7 +81,7 @@ func (s *view) parts() []part {
 	s.run.Run = &record.Run{}
 	if s.Formed != nil {
 		r := s.Formed.Run
-		r.Unfinished = r.Unfinished && s.Formed.Final // a run that goes on is not lost
+		r.Unfinished = r.Unfinished && s.Formed.Final // a run in progress is not lost
 		s.run.Run = &r
 	}
 	of, now, plan := [3]any{s.Formed, s.VerdictBasis(), s.Phase}, [5]any{s.tick, s.ID, s.Phase, s.Formed, s.Report}, "The plan so far"
