@@ -1,11 +1,15 @@
 package record
 
-import "testing"
+import (
+	"testing"
+
+	"ceiling/experiment/spec"
+)
 
 // TestHeld: where rate × mean leaves more than a tenth of a closed loop's requests out, the times are lower bounds.
 func TestHeld(t *testing.T) {
 	point := func(perS, meanNs, target float64) *CurvePoint {
-		return &CurvePoint{Connections: 1000, Pipelining: 100, TargetPerS: target, PerS: Estimate{Mid: perS},
+		return &CurvePoint{Condition: spec.Condition{Connections: 1000, Pipelining: 100}, TargetPerS: target, PerS: Estimate{Mid: perS},
 			Response: Quantiles{Count: 9, MeanNs: meanNs}}
 	}
 	for _, c := range []struct {
@@ -15,7 +19,7 @@ func TestHeld(t *testing.T) {
 			t.Errorf("%+v: bound from %v", c, got)
 		}
 	}
-	if q := (&CurvePoint{Connections: 9}).Held(); q.BoundFrom != 0 {
+	if q := (&CurvePoint{Condition: spec.Condition{Connections: 9}}).Held(); q.BoundFrom != 0 {
 		t.Error("nothing was measured, and has a bound")
 	}
 }

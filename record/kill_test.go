@@ -25,7 +25,7 @@ func samplePlan(t testing.TB) *Plan {
 	e := spec.Experiment{Kind: spec.KindSweep, Seed: 1, Repeats: 1,
 		Servers:  []spec.Server{{URL: "http://127.0.0.1:1"}},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
-		Load: spec.Load{Connections: []spec.Count{1, 2}, Pipelining: []spec.Count{1}, Duration: spec.Time(time.Second),
+		Load: spec.Load{Lists: spec.Lists{Connections: []spec.Count{1, 2}, Pipelining: []spec.Count{1}}, Duration: spec.Time(time.Second),
 			Timeout: spec.Time(time.Second)}}
 	e.Complete(1)
 	if err := e.Check(); err != nil {

@@ -97,6 +97,8 @@ type Step struct {
 	Number int `json:"number"`
 	// Server is an index into the experiment's list.
 	Server int `json:"server"`
+	// Mix is an index into its requests.
+	Mix int `json:"mix"`
 	spec.Condition
 	// Repeat numbers the runs of one condition, from 1.
 	Repeat int `json:"repeat,omitempty"`
@@ -278,9 +280,9 @@ type Sweep struct {
 type Curve struct {
 	Server string `json:"server"`
 	Mix    string `json:"mix"`
-	// Over is what varies between the points: "connections", "pipelining", "rate", "threads", or "" for
-	// a single point.
-	Over string `json:"over"`
+	// Over is what varies between the points: spec.OverConnections, spec.OverPipelining, spec.OverRate,
+	// spec.OverThreads, or "" for a single point.
+	Over spec.Dimension `json:"over"`
 	// Fixed is what does not vary: pipelining 10.
 	Fixed  []Statement  `json:"fixed"`
 	Points []CurvePoint `json:"points"`
@@ -293,22 +295,15 @@ type Curve struct {
 	Caveats    []Statement `json:"caveats,omitempty"`
 }
 
-// FlagOf returns the flag that sets what a curve is over.
-func FlagOf(over string) string {
-	return map[string]string{"connections": "-c", "pipelining": "-p", "rate": "-R", "threads": "-t"}[over]
-}
-
 // CurvePoint is one condition with all its runs.
 type CurvePoint struct {
 	// X is the value of Curve.Over.
-	X           float64  `json:"x"`
-	Connections int      `json:"connections"`
-	Pipelining  int      `json:"pipelining"`
-	Threads     int      `json:"threads,omitempty"` // of the generator, where the sweep varies them
-	TargetPerS  float64  `json:"target_per_s,omitempty"`
-	Runs        int      `json:"runs"`    // that count
-	Invalid     int      `json:"invalid"` // of them; left out if there are valid ones
-	PerS        Estimate `json:"per_s"`   // median of the runs
+	X float64 `json:"x"`
+	spec.Condition
+	TargetPerS float64  `json:"target_per_s,omitempty"`
+	Runs       int      `json:"runs"`    // that count
+	Invalid    int      `json:"invalid"` // of them; left out if there are valid ones
+	PerS       Estimate `json:"per_s"`   // median of the runs
 	// Response merges the histograms of all counted runs.
 	Response       Quantiles `json:"response"`
 	ReadBytesPerS  Estimate  `json:"read_bytes_per_s,omitzero"` // above TCP, by the generator

@@ -25,8 +25,8 @@ func testStart() Start {
 		Created: time.Date(2026, 11, 21, 9, 30, 12, 0, time.UTC),
 		Command: []string{"ceiling", "-c", "8", "http://localhost/?a=<&>"},
 		Spec: spec.Spec{
-			Targets:     []spec.Target{{Method: "GET", URL: "http://localhost/?a=<&>", Weight: 1}},
-			Connections: 8, Threads: 2, Pipelining: 1, Duration: 2 * time.Second, Timeout: time.Second,
+			Targets:   []spec.Target{{Method: "GET", URL: "http://localhost/?a=<&>", Weight: 1}},
+			Condition: spec.Condition{Connections: 8, Threads: 2, Pipelining: 1}, Duration: 2 * time.Second, Timeout: time.Second,
 			Settings: spec.Settings{Engine: spec.EngineAuto},
 		},
 	}

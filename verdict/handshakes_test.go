@@ -15,7 +15,8 @@ import (
 func TestHandshakes(t *testing.T) {
 	run := func(handshakes uint64, cpu time.Duration) *record.Run {
 		r := &record.Run{
-			ElapsedS: 10, WarmupS: 1, Spec: spec.Spec{Connections: 64, Pipelining: 1, Settings: spec.Settings{NewConnections: 1}},
+			ElapsedS: 10, WarmupS: 1,
+			Spec:      spec.Spec{Condition: spec.Condition{Connections: 64, Pipelining: 1}, Settings: spec.Settings{NewConnections: 1}},
 			Requests:  record.Requests{Sent: 1000, Completed: 1000},
 			Rate:      record.Rate{CompletedPerS: 100},
 			Generator: record.Generator{UserNs: int64(time.Second), BusiestWorker: .99, Workers: []record.Worker{{Busy: .99, Completed: 1000}}},

@@ -14,7 +14,7 @@ import (
 func TestStreams(t *testing.T) {
 	told := func(h *record.HTTP2) string {
 		r := &record.Run{
-			ElapsedS: 10, WarmupS: 1, Spec: spec.Spec{Connections: 4, Pipelining: 100},
+			ElapsedS: 10, WarmupS: 1, Spec: spec.Spec{Condition: spec.Condition{Connections: 4, Pipelining: 100}},
 			Requests: record.Requests{Sent: 1000, Completed: 1000}, Rate: record.Rate{CompletedPerS: 100},
 			Load: record.Load{Connections: 4, Established: 4, Threads: 1, Pipelining: 100, Mode: "closed", Protocol: "h2", HTTP2: h},
 		}
@@ -45,7 +45,7 @@ func TestStreams(t *testing.T) {
 func TestWindow(t *testing.T) {
 	judged := func(change func(*record.Run)) (record.Bottleneck, string) {
 		r := &record.Run{
-			ElapsedS: 10, WarmupS: 1, Spec: spec.Spec{Connections: 4, Pipelining: 1},
+			ElapsedS: 10, WarmupS: 1, Spec: spec.Spec{Condition: spec.Condition{Connections: 4, Pipelining: 1}},
 			Requests: record.Requests{Sent: 1000, Completed: 1000}, Rate: record.Rate{CompletedPerS: 100},
 			Bytes: record.Bytes{Written: 4 * 10 * 3_000_000}, Generator: record.Generator{BusiestWorker: 0.1},
 			Load: record.Load{Connections: 4, Established: 4, Threads: 1, Pipelining: 1, Mode: "closed", Protocol: "h2", HTTP2: &record.HTTP2{

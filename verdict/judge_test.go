@@ -16,7 +16,8 @@ func closedRun() *record.Run {
 	lat := record.Quantiles{Count: 1_000_000, MeanNs: 640_000, P50Ns: 630_000, P90Ns: 700_000, P99Ns: 900_000, P999Ns: 1_200_000,
 		MinNs: 90_000, MaxNs: 4_000_000}
 	return &record.Run{
-		Spec:     spec.Spec{Connections: 64, Pipelining: 1, Duration: 10 * time.Second, Warmup: time.Second, Timeout: 10 * time.Second},
+		Spec: spec.Spec{Condition: spec.Condition{Connections: 64, Pipelining: 1},
+			Duration: 10 * time.Second, Warmup: time.Second, Timeout: 10 * time.Second},
 		Load:     record.Load{Connections: 64, Opened: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed"},
 		WarmupS:  1,
 		ElapsedS: 10,

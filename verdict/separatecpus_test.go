@@ -18,7 +18,7 @@ func TestApartCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := spec.Spec{Connections: 200, Pipelining: 4, Rate: rate, Duration: 2 * time.Second,
+	asked := spec.Spec{Condition: spec.Condition{Connections: 200, Pipelining: 4, Rate: rate}, Duration: 2 * time.Second,
 		Targets: []spec.Target{{Method: "GET", URL: "http://h/read"}}}
 	for _, c := range []struct {
 		command, want string

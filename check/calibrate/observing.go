@@ -39,11 +39,11 @@ func ObservingTakes(blocks int) time.Duration {
 // observing measures what observing costs a server.
 func observing(ctx context.Context, c *Config, addr string, pid int, p division) (*record.Observing, error) {
 	s := spec.Spec{
-		Targets:     []spec.Target{{Method: "GET", URL: "http://" + addr + "/simple", Weight: 1}},
-		Connections: connections, Threads: 1, Pipelining: 1, Seed: 1,
+		Targets:   []spec.Target{{Method: "GET", URL: "http://" + addr + "/simple", Weight: 1}},
+		Condition: spec.Condition{Connections: connections, Threads: 1, Pipelining: 1}, Seed: 1,
 		Duration: ObservingTakes(c.Observing) + load.DefaultInterval,
 		Warmup:   250 * time.Millisecond, Timeout: 10 * time.Second,
-		Settings: spec.Settings{NoLone: true, Engine: c.Engine, PinGenerator: cpuList([]int{p.generator}), Pprof: "off"},
+		Settings: spec.Settings{NoLone: true, Engine: c.Engine, PinGenerator: cpuList([]int{p.generator})}, Common: spec.Common{Pprof: "off"},
 	}
 	if err := s.Check(); err != nil {
 		return nil, err

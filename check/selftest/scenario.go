@@ -169,11 +169,8 @@ func (p *plan) run(base string) (spec.Spec, error) {
 	}
 	e.Kind = spec.KindSweep
 	e.Complete(1)
-	c := spec.Condition{Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0])}
-	if e.Load.Rate != nil {
-		c.Rate = e.Load.Rate[0]
-	}
-	return e.Spec(base, &c)
+	c := e.Load.First()
+	return e.Spec(base, 0, &c)
 }
 
 // accepted returns the correct answers.

@@ -126,8 +126,8 @@ func demoServer(sh *shell, ctx context.Context, exe string, server []string, dur
 	defer child.Stop()
 	for _, route := range demoRoutes() {
 		s := spec.Spec{
-			Targets:     []spec.Target{{Method: "GET", URL: "http://" + child.Addr + route, Weight: 1}},
-			Connections: demoConnections, Pipelining: 1, Duration: duration, Warmup: duration / 5,
+			Targets:   []spec.Target{{Method: "GET", URL: "http://" + child.Addr + route, Weight: 1}},
+			Condition: spec.Condition{Connections: demoConnections, Pipelining: 1}, Duration: duration, Warmup: duration / 5,
 			Timeout: 2 * time.Second, Settings: spec.Settings{Engine: spec.EngineAuto, PinGenerator: cores.Format(split.Generator)}, Seed: 1,
 		}
 		done, err := run.Do(ctx, s, run.Options{Command: sh.Args, Version: command.Version()})

@@ -45,7 +45,7 @@ func (f *runFlags) experiment(ctx context.Context, kind string, args []string, s
 	if err != nil {
 		return spec.Experiment{}, err
 	}
-	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: spec.Load{Settings: f.settings, Link: f.server.link}}
+	e := spec.Experiment{Kind: kind, Repeats: f.plan.repeats, Load: f.settings}
 	if f.changed("separate-cpus") {
 		e.Load.Apart = &f.server.separate
 	}

@@ -117,7 +117,7 @@ func servingFlags(f *runFlags) []setting {
 		{name: "pin-generator", into: &s.PinGenerator, key: "load.pin_generator", help: "pin the generator to these CPUs, e.g. 0-3,8"},
 		{name: "pin-server", into: &s.PinServer, key: "load.pin_server", help: "pin the server to these CPUs (restored afterwards)"},
 		{name: "separate-cpus", into: &f.server.separate, key: beside, help: "separate CPUs for generator and server (default with --serve)"},
-		{name: "link-speed", into: &f.server.link, key: "load.link", help: "link speed if the kernel does not know it: 50Gbps"},
+		{name: "link-speed", into: &s.Link, key: "load.link", help: "link speed if the kernel does not know it: 50Gbps"},
 		{name: "pprof", into: &s.Pprof, key: "load.pprof", help: "server pprof address, or several: a,b (off disables)"},
 		{name: "database", into: &f.server.database, key: beside, help: "PostgreSQL behind the server, to query its wait events: postgres://…"},
 		{name: "profile", into: &s.Profile, key: "load.profile", help: "profile all of the server's processes"},

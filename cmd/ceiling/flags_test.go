@@ -218,7 +218,7 @@ func effect(t *testing.T, j command.Job) any {
 		}
 	}
 	for _, step := range steps {
-		s, err := e.Spec(cmp.Or(e.Servers[step.Server].URL, "https://127.0.0.1:1"), &step.Condition)
+		s, err := e.Spec(cmp.Or(e.Servers[step.Server].URL, "https://127.0.0.1:1"), step.Mix, &step.Condition)
 		if err != nil {
 			t.Fatal(err)
 		}

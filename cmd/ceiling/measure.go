@@ -100,7 +100,7 @@ func (f *runFlags) complete(e spec.Experiment) (*order, error) {
 // single makes the order one run, which a number of requests may end.
 func (o *order) single(f *runFlags) error {
 	e := &o.plan
-	s, err := e.Spec(e.Servers[0].URL, &o.steps[0].Condition)
+	s, err := e.Spec(e.Servers[0].URL, o.steps[0].Mix, &o.steps[0].Condition)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ import (
 
 // runFlags are the flags of a run as typed. They use wrk's letters where wrk has one.
 type runFlags struct {
-	settings   spec.Settings // but for what is read from other texts: lists, files, numbers
+	settings   spec.Load // but for what is read from other texts: lists, files, numbers
 	load       loadFlags
 	server     serverFlags
 	output     outputFlags
@@ -82,8 +82,8 @@ func (l *loadFlags) secure() (*spec.TLS, error) {
 
 // serverFlags define the placement of generator and server, and how the server is monitored.
 type serverFlags struct {
-	separate       bool
-	link, database string
+	separate bool
+	database string
 }
 
 func newRun(sh *shell) *cobra.Command {

@@ -80,18 +80,9 @@ func spellComparison(e *spec.Experiment) []record.Step {
 
 // comparisonStep returns a run of one side.
 func comparisonStep(e *spec.Experiment, side string, noise bool) record.Step {
-	s := record.Step{Side: side, Noise: noise, Condition: spec.Condition{Connections: 1, Pipelining: 1}}
+	s := record.Step{Side: side, Noise: noise, Condition: e.Load.First()}
 	if side == SideB && !noise {
 		s.Server = 1
-	}
-	if l := &e.Load; len(l.Connections) > 0 {
-		s.Connections = int(l.Connections[0])
-	}
-	if l := &e.Load; len(l.Pipelining) > 0 {
-		s.Pipelining = int(l.Pipelining[0])
-	}
-	if l := &e.Load; len(l.Rate) > 0 {
-		s.Rate = l.Rate[0]
 	}
 	return s
 }

@@ -19,7 +19,7 @@ import (
 func finished(id string, perS float64, at time.Time) *record.Run {
 	return &record.Run{
 		ID: id, Started: at, Target: "http://127.0.0.1:8080/read", ElapsedS: 10,
-		Spec: spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:8080/read", Weight: 1}}, Connections: 64, Pipelining: 1,
+		Spec: spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:8080/read", Weight: 1}}, Condition: spec.Condition{Connections: 64, Pipelining: 1},
 			Duration: 10 * time.Second},
 		Load:     record.Load{Connections: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed", Engine: "uring"},
 		Requests: record.Requests{Completed: uint64(10 * perS)},

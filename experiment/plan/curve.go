@@ -33,7 +33,7 @@ func concludeCurve(c *record.Curve, e *spec.Experiment) {
 		points[i] = stat.Point{N: p.X, X: p.PerRun}
 	}
 	knee(c, valid, points)
-	if c.Over != OverRate && c.Over != OverThreads {
+	if c.Over != spec.OverRate && c.Over != spec.OverThreads {
 		fit(c, valid, points, e.Seed)
 	}
 }
@@ -41,7 +41,7 @@ func concludeCurve(c *record.Curve, e *spec.Experiment) {
 // knee brackets the load beyond which throughput no longer grows throughput.
 func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	k, err := stat.FindKnee(points, stat.KneeWithin, confidence)
-	if c.Over == OverRate {
+	if c.Over == spec.OverRate {
 		k, err = kneeOfRates(valid), nil
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 		found.Add = []float64{2 * top.X, 4 * top.X}
 	case !k.BracketedBelow && first.X > 1 && k.High <= first.X:
 		found.Add = below(first.X)
-	case k.BracketedBelow && k.High > 2*k.Low && k.High-k.Low > 1 && c.Over != OverRate && !between(valid, k.Low, k.High):
+	case k.BracketedBelow && k.High > 2*k.Low && k.High-k.Low > 1 && c.Over != spec.OverRate && !between(valid, k.Low, k.High):
 		found.Add = []float64{float64(int((k.Low + k.High) / 2))}
 	}
 	c.Knee, c.Bottleneck = found, ceilingBeyond(valid, k.High)
@@ -154,7 +154,7 @@ func fit(c *record.Curve, valid []record.CurvePoint, points []stat.Point, seed u
 
 // lower is the lower of two points of a curve: the 1 in "1 and 16 connections".
 func lower(c *record.Curve, x float64) record.Statement {
-	if c.Over != OverConnections {
+	if c.Over != spec.OverConnections {
 		return place(c, x)
 	}
 	return say("load.count", with{"connections": x})
@@ -165,17 +165,17 @@ func more(c *record.Curve, add []float64) record.Statement {
 	if len(add) == 0 {
 		return record.Statement{}
 	}
-	return say("load.flag", with{"flag": record.FlagOf(c.Over), "values": list(add)})
+	return say("load.flag", with{"flag": c.Over.Flag(), "values": list(add)})
 }
 
 // place names a point of a curve.
 func place(c *record.Curve, x float64) record.Statement {
 	switch c.Over {
-	case OverRate:
+	case spec.OverRate:
 		return say("load.rate", with{"per_s": x})
-	case OverPipelining:
+	case spec.OverPipelining:
 		return say("load.pipelining", with{"pipelining": x})
-	case OverThreads:
+	case spec.OverThreads:
 		return say("load.threads", with{"threads": x})
 	}
 	return say("load.connections", with{"connections": x})

@@ -26,17 +26,8 @@ const (
 // settle is the first contact with the server: a closed loop, whose throughput determines where
 // to start.
 func (s *searchState) settle() Decision {
-	step := record.Step{Number: s.runs + 1, WarmupRun: true}
-	step.Connections, step.Pipelining = s.asked(s.e.Load.Connections, connectionsLeast), s.asked(s.e.Load.Pipelining, 1)
+	step := record.Step{Number: s.runs + 1, WarmupRun: true, Condition: s.e.Load.First()}
 	return Decision{Next: &step, Left: 1 + s.left()}
-}
-
-// asked returns the single value of a list, or a default if it is empty.
-func (s *searchState) asked(list []spec.Count, otherwise int) int {
-	if len(list) == 0 {
-		return otherwise
-	}
-	return int(list[0])
 }
 
 // first returns the first rate.
@@ -53,8 +44,8 @@ func (s *searchState) run(perS float64) Decision {
 	if s.runs >= s.runsMost() {
 		return earlyStop(say("search.too-many-runs", with{"within": s.within, "runs": s.runs}))
 	}
-	step := record.Step{Number: s.runs + 1, Repeat: 1}
-	step.Connections, step.Pipelining = s.connections(perS), s.asked(s.e.Load.Pipelining, 1)
+	step := record.Step{Number: s.runs + 1, Repeat: 1, Condition: s.e.Load.First()}
+	step.Connections = s.connections(perS)
 	for i := range s.rates {
 		if t := &s.rates[i]; t.perS == perS {
 			step.Repeat = len(t.runs) + 1
@@ -84,7 +75,7 @@ func (s *searchState) connections(perS float64) int {
 	if math.IsInf(limit, 1) {
 		limit = limitGuess
 	}
-	n := math.Ceil(perS * limit * slotsRoom / float64(s.asked(s.e.Load.Pipelining, 1)))
+	n := math.Ceil(perS * limit * slotsRoom / float64(s.e.Load.First().Pipelining))
 	c := connectionsLeast
 	for c < connectionsMost && float64(c) < n {
 		c *= 2

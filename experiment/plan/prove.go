@@ -49,7 +49,7 @@ func enumerateProof(e *spec.Experiment) []record.Step {
 	if len(e.Load.Rate) > 0 {
 		return nil // an open loop: its throughput is a setting
 	}
-	untouched := record.Step{Condition: spec.Condition{Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0])}}
+	untouched := record.Step{Condition: e.Load.First()}
 	of := []record.Step{untouched}
 	share := ProofShare(e)
 	for _, resource := range append(rates(), record.PerturbConcurrency) {

@@ -57,7 +57,7 @@ func (l loop) slowed(resource string, left float64) loop {
 func proofOf(take float64, connections spec.Count) *record.Plan {
 	return &record.Plan{Experiment: spec.Experiment{
 		Kind: spec.KindProve, Seed: 1, Prove: spec.Prove{Share: take, Interface: "eth0"},
-		Load: spec.Load{Connections: []spec.Count{connections}, Pipelining: []spec.Count{1}},
+		Load: spec.Load{Lists: spec.Lists{Connections: []spec.Count{connections}, Pipelining: []spec.Count{1}}},
 	}}
 }
 

@@ -9,37 +9,24 @@ import (
 
 	"ceiling/experiment/spec"
 	"ceiling/internal/stat"
-	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
 // confidence of every interval of a sweep.
 const confidence = 0.95
 
-// The dimensions of a curve.
-const (
-	OverConnections = "connections"
-	OverPipelining  = "pipelining"
-	OverRate        = "rate"
-	OverThreads     = "threads"
-)
-
 // spellSweep is a randomised complete block design: every repeat is one pass over all conditions
 // in its own order, so that warming up, or a short disturbance, does not affect a single
 // condition.
 func spellSweep(e *spec.Experiment) []record.Step {
-	rates := e.Load.Rate
-	if len(rates) == 0 {
-		rates = []unit.Rate{{}}
+	var all []record.Step
+	for server := range e.Servers {
+		for mix := range e.Requests {
+			for _, c := range e.Load.Conditions() {
+				all = append(all, record.Step{Server: server, Mix: mix, Condition: c})
+			}
+		}
 	}
-	threads := spec.ThreadCounts(&e.Load)
-	all := []record.Step{{}}
-	all = cross(all, len(e.Servers), func(s *record.Step, i int) { s.Server = i })
-	all = cross(all, len(e.Requests), func(s *record.Step, i int) { s.Mix = i })
-	all = cross(all, len(e.Load.Pipelining), func(s *record.Step, i int) { s.Pipelining = int(e.Load.Pipelining[i]) })
-	all = cross(all, len(threads), func(s *record.Step, i int) { s.Threads = int(threads[i]) })
-	all = cross(all, len(e.Load.Connections), func(s *record.Step, i int) { s.Connections = int(e.Load.Connections[i]) })
-	all = cross(all, len(rates), func(s *record.Step, i int) { s.Rate = rates[i] })
 	chance := rand.New(rand.NewPCG(e.Seed, 1))
 	steps := make([]record.Step, 0, len(all)*e.Repeats)
 	for repeat := range e.Repeats {
@@ -52,80 +39,24 @@ func spellSweep(e *spec.Experiment) []record.Step {
 	return steps
 }
 
-// cross returns every step with each of n values, which set puts in.
-func cross(steps []record.Step, n int, set func(s *record.Step, i int)) []record.Step {
-	var all []record.Step
-	for _, s := range steps {
-		for i := range n {
-			set(&s, i)
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-// over returns the dimension of the curves: the first of connections, pipelining, rate and threads
-// that has more than one value.
-func over(e *spec.Experiment) string {
-	switch {
-	case len(e.Load.Connections) > 1:
-		return OverConnections
-	case len(e.Load.Pipelining) > 1:
-		return OverPipelining
-	case len(e.Load.Rate) > 1:
-		return OverRate
-	case len(e.Load.Threads) > 1:
-		return OverThreads
-	}
-	return ""
-}
-
 // curveKey is everything but the dimension of the curve.
 type curveKey struct {
-	server, mix, connections, pipelining, threads int
-	rate                                          string
-}
-
-func keyOf(s *record.Step, over string) curveKey {
-	k := curveKey{s.Server, s.Mix, s.Connections, s.Pipelining, s.Threads, s.Rate.String()}
-	switch over {
-	case OverConnections:
-		k.connections = 0
-	case OverPipelining:
-		k.pipelining = 0
-	case OverRate:
-		k.rate = ""
-	case OverThreads:
-		k.threads = 0
-	}
-	return k
-}
-
-// abscissa is a step's position on its curve.
-func abscissa(s *record.Step, over string) float64 {
-	switch over {
-	case OverPipelining:
-		return float64(s.Pipelining)
-	case OverRate:
-		return s.Rate.PerSecond()
-	case OverThreads:
-		return float64(s.Threads)
-	}
-	return float64(s.Connections)
+	server, mix int
+	spec.Condition
 }
 
 // concludeSweep groups the runs into points and the points into curves.
 func concludeSweep(p *record.Plan) {
 	e := &p.Experiment
-	over := over(e)
+	over := e.Load.Over()
 	byCurve := map[curveKey]map[float64][]*record.Measured{}
 	for i := range p.Runs {
 		m := &p.Runs[i]
-		k := keyOf(&m.Step, over)
+		k := curveKey{m.Server, m.Mix, m.Condition.Without(over)}
 		if byCurve[k] == nil {
 			byCurve[k] = map[float64][]*record.Measured{}
 		}
-		x := abscissa(&m.Step, over)
+		x := over.Of(&m.Condition)
 		byCurve[k][x] = append(byCurve[k][x], m)
 	}
 	keys := make([]curveKey, 0, len(byCurve))
@@ -133,12 +64,12 @@ func concludeSweep(p *record.Plan) {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b curveKey) int {
-		return cmp.Or(cmp.Compare(a.mix, b.mix), cmp.Compare(a.server, b.server), cmp.Compare(a.pipelining, b.pipelining),
-			cmp.Compare(a.connections, b.connections), cmp.Compare(a.rate, b.rate), cmp.Compare(a.threads, b.threads))
+		return cmp.Or(cmp.Compare(a.mix, b.mix), cmp.Compare(a.server, b.server), cmp.Compare(a.Pipelining, b.Pipelining),
+			cmp.Compare(a.Connections, b.Connections), cmp.Compare(a.Rate.String(), b.Rate.String()), cmp.Compare(a.Threads, b.Threads))
 	})
 	p.Sweep = &record.Sweep{Curves: []record.Curve{}}
 	for _, k := range keys {
-		c := record.Curve{Server: e.Servers[k.server].Label(), Mix: e.Requests[k.mix].Label(), Over: over, Fixed: fixed(e, k, over)}
+		c := record.Curve{Server: e.Servers[k.server].Label(), Mix: e.Requests[k.mix].Label(), Over: over, Fixed: fixed(e, &k.Condition, over)}
 		for x, runs := range byCurve[k] {
 			c.Points = append(c.Points, curvePoint(x, runs))
 		}
@@ -162,20 +93,19 @@ func concludeSweep(p *record.Plan) {
 }
 
 // fixed returns the dimensions of a sweep that do not change along a curve.
-func fixed(e *spec.Experiment, k curveKey, over string) []record.Statement {
+func fixed(e *spec.Experiment, k *spec.Condition, over spec.Dimension) []record.Statement {
 	parts := []record.Statement{}
-	if over != OverConnections {
-		parts = append(parts, say("load.connections", with{"connections": k.connections}))
+	if over != spec.OverConnections {
+		parts = append(parts, say("load.connections", with{"connections": k.Connections}))
 	}
-	if over != OverPipelining && len(e.Load.Pipelining) > 1 || k.pipelining > 1 {
-		parts = append(parts, say("load.pipelining", with{"pipelining": k.pipelining}))
+	if over != spec.OverPipelining && len(e.Load.Pipelining) > 1 || k.Pipelining > 1 {
+		parts = append(parts, say("load.pipelining", with{"pipelining": k.Pipelining}))
 	}
-	if over != OverRate && len(e.Load.Rate) > 0 {
-		rate, _ := unit.ParseRate(k.rate) // formatted by us
-		parts = append(parts, say("load.target", with{"per_s": rate.PerSecond()}))
+	if over != spec.OverRate && len(e.Load.Rate) > 0 {
+		parts = append(parts, say("load.target", with{"per_s": k.Rate.PerSecond()}))
 	}
-	if k.threads > 0 {
-		parts = append(parts, say("load.threads", with{"threads": k.threads}))
+	if k.Threads > 0 {
+		parts = append(parts, say("load.threads", with{"threads": k.Threads}))
 	}
 	return parts
 }
@@ -184,8 +114,7 @@ func fixed(e *spec.Experiment, k curveKey, over string) []record.Statement {
 // shows them, and the point's outcome says so.
 func curvePoint(x float64, runs []*record.Measured) record.CurvePoint {
 	first := runs[0]
-	p := record.CurvePoint{X: x, Connections: first.Connections, Pipelining: first.Pipelining, Threads: first.Threads,
-		TargetPerS: first.TargetPerS}
+	p := record.CurvePoint{X: x, Condition: first.Condition, TargetPerS: first.TargetPerS}
 	counted := slices.DeleteFunc(slices.Clone(runs), func(m *record.Measured) bool { return m.Outcome == record.Invalid })
 	p.Invalid = len(runs) - len(counted)
 	if len(counted) == 0 {

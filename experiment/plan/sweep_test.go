@@ -24,7 +24,7 @@ func sweepOver(t *testing.T, connections, pipelining []spec.Count, repeats int) 
 		Kind:     spec.KindSweep,
 		Servers:  []spec.Server{{Name: "one", URL: "http://127.0.0.1:1"}, {Name: "two", URL: "http://127.0.0.1:2"}},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/a"}}},
-		Load:     spec.Load{Connections: connections, Pipelining: pipelining}, Repeats: repeats,
+		Load:     spec.Load{Lists: spec.Lists{Connections: connections, Pipelining: pipelining}}, Repeats: repeats,
 	}
 	e.Complete(7)
 	if err := e.Check(); err != nil {
@@ -40,9 +40,9 @@ func sweepOver(t *testing.T, connections, pipelining []spec.Count, repeats int) 
 func TestSweepOverThreads(t *testing.T) {
 	for _, c := range []struct {
 		connections []spec.Count
-		over        string
+		over        spec.Dimension
 		curves      int
-	}{{[]spec.Count{8}, OverThreads, 1}, {[]spec.Count{8, 16}, OverConnections, 3}} {
+	}{{[]spec.Count{8}, spec.OverThreads, 1}, {[]spec.Count{8, 16}, spec.OverConnections, 3}} {
 		e := sweepOver(t, c.connections, nil, 2)
 		e.Load.Threads = []spec.Count{1, 2, 4}
 		p := concluded(e, func(s record.Step) float64 { return 100 * float64(s.Threads) }, nil)
@@ -128,7 +128,8 @@ func TestSweepFindsThePlantedCurve(t *testing.T) {
 		t.Fatalf("curves %+v", s.Curves)
 	}
 	for _, c := range s.Curves {
-		if c.Over != OverConnections || len(c.Points) != 8 || c.Points[3].X != 8 || c.Points[3].Runs != 6 || c.Points[3].Response.Count != 6000 {
+		if c.Over != spec.OverConnections || len(c.Points) != 8 ||
+			c.Points[3].X != 8 || c.Points[3].Runs != 6 || c.Points[3].Response.Count != 6000 {
 			t.Errorf("points %+v", c.Points)
 		}
 		highest := slices.MaxFunc(c.Points, func(a, b record.CurvePoint) int { return cmp.Compare(a.PerS.Mid, b.PerS.Mid) }).PerS.Mid

@@ -14,12 +14,11 @@ import (
 // good is a Spec that nothing can be said against.
 func good() *Spec {
 	return &Spec{
-		Targets:     []Target{{Method: "GET", URL: "http://localhost:8080/", Weight: 1}},
-		Connections: 64,
-		Pipelining:  1,
-		Duration:    10 * time.Second,
-		Timeout:     10 * time.Second,
-		Settings:    Settings{Engine: EngineAuto},
+		Targets:   []Target{{Method: "GET", URL: "http://localhost:8080/", Weight: 1}},
+		Condition: Condition{Connections: 64, Pipelining: 1},
+		Duration:  10 * time.Second,
+		Timeout:   10 * time.Second,
+		Settings:  Settings{Engine: EngineAuto},
 	}
 }
 

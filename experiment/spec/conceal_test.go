@@ -29,7 +29,8 @@ func TestConcealedSpec(t *testing.T) {
 			Method: "POST", URL: "http://h/x?access_token=Alpha1&id=7", Weight: 1, Body: []byte("Bravo2"),
 			Header: []Field{{"Authorization", "Bearer Charly3"}, {"Cookie", "a=Delta4"}, {"Accept", "*/*"}, {"Content-Length", "6"}},
 		}},
-		Connections: 1, Pipelining: 1, Duration: 1e9, Timeout: 1e9, Settings: Settings{Engine: EngineAuto, Pprof: "http://h/debug/pprof/?token=Echo5"},
+		Condition: Condition{Connections: 1, Pipelining: 1}, Duration: 1e9, Timeout: 1e9,
+		Settings: Settings{Engine: EngineAuto}, Common: Common{Pprof: "http://h/debug/pprof/?token=Echo5"},
 	}
 	before := fmt.Sprintf("%+v", s)
 	c := s.Concealed(testHider())
@@ -66,7 +67,7 @@ func TestConcealedExperiment(t *testing.T) {
 			{MixRequest: MixRequest{Path: "/x?token=Charly3", Header: []string{"Cookie: a=Delta4"}, Body: "Echo5"}},
 			{Mix: []MixRequest{{Path: "/a"}, {Path: "/b", Body: "@file", Content: []byte("Golf7")}}},
 		},
-		Load: Load{Connections: []Count{1, 2}, Settings: Settings{Pprof: "http://h/?token=Hotel8", Dial: Dial{Proxy: "http://ada:Foxtrot6@p.test:1"}}},
+		Load: Load{Lists: Lists{Connections: []Count{1, 2}}, Common: Common{Pprof: "http://h/?token=Hotel8", Dial: Dial{Proxy: "http://ada:Foxtrot6@p.test:1"}}},
 	}
 	e.Complete(1)
 	if err := e.Check(); err != nil {

@@ -85,19 +85,17 @@ type MixRequest struct {
 	From *Origin `json:"from,omitempty" yaml:"-"`
 }
 
-// Load is the load settings. The lists are the dimensions of a sweep.
+// Load is how requests are sent.
 type Load struct {
+	Common      `yaml:",inline"`
 	Settings    `yaml:",inline"`
-	Connections List[Count]     `json:"connections,omitempty" yaml:"connections,omitempty"`
-	Pipelining  List[Count]     `json:"pipelining,omitempty" yaml:"pipelining,omitempty" jsonschema:"requests in flight on each connection"`
-	Rate        List[unit.Rate] `json:"rate,omitempty" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all, as in 10k, a ramp 1k:5k or steps 1k+5k+1k"`
-	Threads     List[Count]     `json:"threads,omitempty" yaml:"threads,omitempty" jsonschema:"of the generator; 0 chooses"`
-	Duration    Time            `json:"duration,omitempty" yaml:"duration,omitempty" jsonschema:"measured time of each run"`
-	Warmup      *Time           `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
-	Timeout     Time            `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"request and connect timeout"`
-	ConnectRamp Time            `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
-	Apart       *bool           `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on separate CPUs; where nothing is said, so are servers that are started"`
-	Link        string          `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"link speed if the kernel does not know it: 50Gbps"`
+	Lists       `yaml:",inline"`
+	Duration    Time   `json:"duration,omitempty" yaml:"duration,omitempty" jsonschema:"measured time of each run"`
+	Warmup      *Time  `json:"warmup,omitempty" yaml:"warmup,omitempty" jsonschema:"before it, not counted"`
+	Timeout     Time   `json:"timeout,omitempty" yaml:"timeout,omitempty" jsonschema:"request and connect timeout"`
+	ConnectRamp Time   `json:"connect_ramp,omitempty" yaml:"connect_ramp,omitempty" jsonschema:"open the connections over this time"`
+	Apart       *bool  `json:"apart,omitempty" yaml:"apart,omitempty" jsonschema:"generator and server on separate CPUs; where nothing is said, so are servers that are started"`
+	Link        string `json:"link,omitempty" yaml:"link,omitempty" jsonschema:"link speed if the kernel does not know it: 50Gbps"`
 }
 
 // Find limits a search.

@@ -87,7 +87,7 @@ func (r *MixRequest) complete(l *Load) {
 // open reports whether the runs are open loops: those of a search always are.
 func (e *Experiment) open() bool {
 	return len(e.Load.Rate) > 0 || e.Searches() || slices.ContainsFunc(e.Factorial.Factors, func(f Factor) bool {
-		return slices.ContainsFunc(f.Levels, func(l Level) bool { return !l.Rate.IsZero() })
+		return slices.ContainsFunc(f.Levels, func(l Level) bool { return len(l.Rate) > 0 })
 	})
 }
 
@@ -195,40 +195,33 @@ func (e *Experiment) bases() []string {
 // effect.
 func (e *Experiment) checkLoad() error {
 	l := &e.Load
-	connections, rates := l.Connections, l.Rate
-	if len(connections) == 0 {
-		connections = []Count{64}
+	lists := l.Lists
+	if len(lists.Connections) == 0 {
+		lists.Connections = List[Count]{64}
 	}
 	if e.Searches() {
 		r, err := unit.ParseRate("1000")
 		if err != nil {
 			return err
 		}
-		rates = []unit.Rate{r}
-	} else if len(rates) == 0 {
-		rates = []unit.Rate{{}}
+		lists.Rate = List[unit.Rate]{r}
 	}
-	for _, c := range connections {
-		for _, p := range l.Pipelining {
-			for _, r := range rates {
-				for _, t := range ThreadCounts(l) {
-					if err := e.checkCondition(Condition{Connections: int(c), Pipelining: int(p), Threads: int(t), Rate: r}); err != nil {
-						return err
-					}
-				}
-			}
+	for _, c := range lists.Conditions() {
+		if err := e.checkCondition(&c); err != nil {
+			return err
 		}
 	}
+	connections := lists.Connections
 	most := slices.Max(connections)
 	if len(l.Threads) > 1 {
 		most = slices.Min(connections) // every pair of the two lists is measured
 	}
-	switch threads := slices.Max(ThreadCounts(l)); {
+	switch threads := l.MostThreads(); {
 	case l.Arrivals == Logged:
 		return fmt.Errorf("invalid arrivals %s (use %s or %s); a log has its times with -R log --targets FILE", Logged, Constant, Poisson)
 	case l.Arrivals != "" && !e.open():
 		return fmt.Errorf("arrivals: %s arrivals need a rate; give one with -R 10k, or remove --arrivals", l.Arrivals)
-	case len(l.Connections) > 0 && len(e.Factorial.Factors) == 0 && threads > most:
+	case len(l.Connections) > 0 && len(e.Factorial.Factors) == 0 && threads > int(most):
 		return fmt.Errorf("threads: %d threads cannot share %d connections; give at most -t %d, or more connections with -c",
 			threads, most, most)
 	case l.TLS != nil && !slices.ContainsFunc(e.Servers, func(s Server) bool { return s.URL == "" || isSecure(s.URL) }):
@@ -246,11 +239,10 @@ func (e *Experiment) checkLoad() error {
 }
 
 // checkCondition validates the runs of one load, with every mix at every server.
-func (e *Experiment) checkCondition(c Condition) error {
+func (e *Experiment) checkCondition(c *Condition) error {
 	for _, base := range e.bases() {
 		for mix := range e.Requests {
-			c.Mix = mix
-			s, err := e.Spec(base, &c)
+			s, err := e.Spec(base, mix, c)
 			if err == nil {
 				err = s.Check()
 			}
@@ -298,38 +290,11 @@ func (l *Load) WarmupTime() time.Duration {
 	return time.Duration(*l.Warmup)
 }
 
-// Condition is the load of a run, one value of each list of an experiment; with a Rate an open loop.
-type Condition struct {
-	Mix         int       `json:"mix"` // index into the experiment's requests
-	Connections int       `json:"connections"`
-	Pipelining  int       `json:"pipelining"` // requests in flight on each connection
-	Rate        unit.Rate `json:"rate,omitzero"`
-	Threads     int       `json:"threads,omitempty"` // of the generator, where they vary; 0: the experiment's, or the engine chooses
-}
-
-// timeout is the default for a load: the requests in flight divided by a rate that nearly every
-// server reaches, 5,000 requests/s, and 2 s at least. With 5,000 connections of 100 requests each
-// a fast server, too, answers a request only after seconds.
-func (c *Condition) timeout() time.Duration {
-	const each = time.Second / 5000
-	return min(max(2*time.Second, time.Duration(c.Connections*c.Pipelining)*each).Round(time.Second), TimeoutMax)
-}
-
-// ThreadCounts returns the numbers of generator threads to measure with: 0, which leaves the number to
-// the engine, if none is given.
-func ThreadCounts(l *Load) List[Count] {
-	if len(l.Threads) == 0 {
-		return List[Count]{0}
-	}
-	return l.Threads
-}
-
-// Spec returns one run of the experiment: a mix sent to the server at base.
-func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
+// Spec returns one run of the experiment: a mix, by its index, sent to the server at base.
+func (e *Experiment) Spec(base string, mix int, c *Condition) (Spec, error) {
 	l := &e.Load
 	s := Spec{
-		Settings: l.Settings, Connections: c.Connections, Threads: cmp.Or(c.Threads, int(ThreadCounts(l)[0])), Pipelining: c.Pipelining,
-		Rate: c.Rate, Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: l.WarmupTime(),
+		Common: l.Common, Settings: l.Settings, Condition: *c, Seed: e.Seed, Duration: time.Duration(l.Duration), Warmup: l.WarmupTime(),
 		ConnectRamp: time.Duration(l.ConnectRamp), Timeout: cmp.Or(time.Duration(l.Timeout), c.timeout()), Expect: e.Expect, SLO: e.SLO,
 	}
 	s.Dial = l.For(base)
@@ -340,7 +305,7 @@ func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
 			base = "wss://" + rest
 		}
 	}
-	s.Threads = min(s.Threads, c.Connections)
+	s.Threads = min(cmp.Or(c.Threads, l.threads()), c.Connections)
 	if !s.Open() {
 		s.Arrivals = ""
 	}
@@ -354,7 +319,7 @@ func (e *Experiment) Spec(base string, c *Condition) (Spec, error) {
 	if !isSecure(base) {
 		s.TLS = nil
 	}
-	for _, r := range e.Requests[c.Mix].All() {
+	for _, r := range e.Requests[mix].All() {
 		t, err := r.target(base)
 		if err != nil {
 			return s, err

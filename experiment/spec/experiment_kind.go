@@ -35,7 +35,12 @@ type kind struct {
 }
 
 // loads are the lists that make a sweep.
-func loads() []string { return []string{"connections", "pipelining", "rate", "threads"} }
+func loads() (names []string) {
+	for i := range dimensions {
+		names = append(names, string(dimensions[i].Dimension))
+	}
+	return names
+}
 
 func allKinds() []kind {
 	const sweepInstead = "a list makes a sweep"
@@ -93,8 +98,10 @@ func (e *Experiment) checkKind() error {
 		last := len(names) - 1
 		return fmt.Errorf("invalid kind %s (use %s or %s)", quoteShort(e.Kind), strings.Join(names[:last], ", "), names[last])
 	}
-	given := map[string]int{"connections": len(e.Load.Connections), "pipelining": len(e.Load.Pipelining), "rate": len(e.Load.Rate),
-		"threads": len(e.Load.Threads), "requests": len(e.Requests), "servers": len(e.Servers)}
+	given := map[string]int{"requests": len(e.Requests), "servers": len(e.Servers)}
+	for i := range dimensions {
+		given[string(dimensions[i].Dimension)] = dimensions[i].values(&e.Load.Lists)
+	}
 	if k.check != nil {
 		if err := k.check(e); err != nil {
 			return err

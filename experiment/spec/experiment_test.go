@@ -179,6 +179,9 @@ func TestExperimentRefuses(t *testing.T) {
 		{"arrivals without a rate", goodFile + "  arrivals: poisson\n", "poisson arrivals need a rate"},
 		{"TLS without https", goodFile + "  tls: {insecure: true}\n", "--tls-version, --ciphers and --curves are for https://"},
 		{"more threads than connections", goodFile + "  threads: 11\n", "11 threads cannot share 10 connections"},
+		{"two loads in a level", levelsOf("{connections: [8, 16]}"), "connections: a level has one value, not 2"},
+		{"threads of a level", levelsOf("{connections: 2, threads: 3}"), "3 threads cannot share 2 connections"},
+		{"arrivals of a level", levelsOf("{arrivals: poisson}"), "poisson arrivals need a rate"},
 		{"a namespace without an interface", strings.Replace(strings.Replace(goodFile, "sweep", "prove", 1), "[1, 10]", "[10]", 1) +
 			"prove: {namespace: x}\n", "(prove.namespace): it names the namespace of the interface"},
 		{"missing body", strings.Replace(goodFile, "/read", "/read\n    body: '@nowhere'", 1), "nowhere"},
@@ -193,6 +196,47 @@ func TestExperimentRefuses(t *testing.T) {
 			err = e.Check()
 		}
 		checkError(t, c.name, err, c.want)
+	}
+}
+
+func levelsOf(second string) string {
+	return "kind: factorial\nservers: [{url: 'http://127.0.0.1:1'}]\nrequests: [{path: /}]\n" +
+		"factorial: {factors: [{name: a, levels: [{name: none}, " + second + "]}]}\n"
+}
+
+// TestLevelsSetTheLoad: a level may set every key of Lists and Settings, has a name of its own for it,
+// and leaves all else as it was.
+func TestLevelsSetTheLoad(t *testing.T) {
+	for _, c := range []struct {
+		level, label string
+		set          func(*Condition, *Settings)
+	}{
+		{"{connections: 8}", "8 connections", func(c *Condition, _ *Settings) { c.Connections = 8 }},
+		{"{pipelining: 4}", "4 in flight", func(c *Condition, _ *Settings) { c.Pipelining = 4 }},
+		{"{threads: 2}", "2 generator threads", func(c *Condition, _ *Settings) { c.Threads = 2 }},
+		{"{new_connections: true}", "a new connection for each request", func(_ *Condition, s *Settings) { s.NewConnections = 1 }},
+		{"{no_lone: true}", "no unloaded requests", func(_ *Condition, s *Settings) { s.NoLone = true }},
+		{"{engine: epoll}", "engine epoll", func(_ *Condition, s *Settings) { s.Engine = EngineEpoll }},
+		{"{pin_server: '0'}", "server on CPU 0", func(_ *Condition, s *Settings) { s.PinServer = "0" }},
+		{"{pin_generator: '1'}", "generator on CPU 1", func(_ *Condition, s *Settings) { s.PinGenerator = "1" }},
+	} {
+		e, err := parseExperiment([]byte(levelsOf(c.level)), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Complete(1)
+		if err := e.Check(); err != nil {
+			t.Errorf("%s: %v", c.level, err)
+		}
+		cells := e.Cells()
+		condition, settings := cells[0].Condition, e.Load.Settings
+		c.set(&condition, &settings)
+		if got := cells[1].Settings.Onto(e.Load.Settings); cells[1].Condition != condition || got != settings {
+			t.Errorf("%s: %+v, %+v; want %+v, %+v", c.level, cells[1].Condition, got, condition, settings)
+		}
+		if label := e.Factorial.Factors[0].Label(1); label != c.label {
+			t.Errorf("%s is called %q, want %q", c.level, label, c.label)
+		}
 	}
 }
 
@@ -291,7 +335,7 @@ func TestTimeoutFollowsTheLoad(t *testing.T) {
 		e := Experiment{Kind: KindSweep, Servers: []Server{{URL: "http://127.0.0.1:1"}}, Requests: []Mix{{MixRequest: MixRequest{Path: "/"}}},
 			Load: Load{Timeout: Time(c.given)}}
 		e.Complete(1)
-		s, err := e.Spec("http://127.0.0.1:1", &Condition{Connections: c.connections, Pipelining: c.pipelining})
+		s, err := e.Spec("http://127.0.0.1:1", 0, &Condition{Connections: c.connections, Pipelining: c.pipelining})
 		if err != nil || s.Timeout != c.want {
 			t.Errorf("%d × %d, %v given: %v, %v; want %v", c.connections, c.pipelining, c.given, s.Timeout, err, c.want)
 		}
@@ -309,7 +353,7 @@ func TestThreadsFitTheConnections(t *testing.T) {
 		{[]Count{8}, []Count{9}, "9 threads cannot share 8"}, {[]Count{5000}, []Count{1, 1025}, "must be 0–1024"}, {[]Count{8}, []Count{2, 2}, "twice"},
 	} {
 		e := Experiment{Kind: KindSweep, Servers: []Server{{URL: "http://127.0.0.1:1"}}, Requests: []Mix{{MixRequest: MixRequest{Path: "/"}}},
-			Load: Load{Connections: c.connections, Threads: c.threads}}
+			Load: Load{Lists: Lists{Connections: c.connections, Threads: c.threads}}}
 		e.Complete(1)
 		if err := e.Check(); (err == nil) != (c.wants == "") || err != nil && !strings.Contains(err.Error(), c.wants) {
 			t.Errorf("-c %v -t %v: %v, want %q", c.connections, c.threads, err, c.wants)

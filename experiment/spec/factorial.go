@@ -52,22 +52,20 @@ type Level struct {
 	Tune []string `json:"tune,omitempty" yaml:"tune,omitempty" jsonschema:"profiles of ceiling tune, and settings as in rps_cpus=all, in force during the run"`
 	// Link has what the level changes of the experiment's.
 	Link Link `json:"link,omitzero" yaml:"link,omitempty" jsonschema:"what changes of the link to the servers"`
-	// Load settings, as in Load.
-	Connections  Count     `json:"connections,omitempty" yaml:"connections,omitempty"`
-	Pipelining   Count     `json:"pipelining,omitempty" yaml:"pipelining,omitempty"`
-	Rate         unit.Rate `json:"rate,omitzero" yaml:"rate,omitempty" jsonschema:"open loop: requests per second in all"`
-	PinServer    string    `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server, as in 0-3,8"`
-	PinGenerator string    `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
+	// Lists of one value each, and Settings, take the place of the load's.
+	Lists    `yaml:",inline"`
+	Settings `yaml:",inline"`
 }
 
 // Cell is one combination of levels.
 type Cell struct {
 	// Levels are indices into the levels of each factor.
 	Levels []int
-	Server int // index into the experiment's list
+	// Server and Mix are indices into the experiment's lists.
+	Server, Mix int
 	Condition
-	// PinServer and PinGenerator are CPU lists; "" leaves them to the experiment.
-	PinServer, PinGenerator string
+	// Settings of the levels; those that none of them sets are the experiment's.
+	Settings
 	// Args and Env are added to those of the server.
 	Args, Env []string
 	// Tune is the host settings during the run.
@@ -82,27 +80,11 @@ func (f *Factor) Label(level int) string {
 	if l.Name != "" {
 		return l.Name
 	}
-	parts := []string{l.Server, l.Request, l.Args}
-	for _, v := range l.Env {
-		parts = append(parts, strings.TrimPrefix(v, f.Name+"="))
+	var parts []string
+	for _, g := range l.given() {
+		parts = append(parts, strings.TrimPrefix(g.label, f.Name+"="))
 	}
-	parts = append(append(parts, l.Tune...), l.Link.parts()...)
-	if l.Connections > 0 {
-		parts = append(parts, unit.Plural(int(l.Connections), "connection", "connections"))
-	}
-	if l.Pipelining > 0 {
-		parts = append(parts, fmt.Sprintf("%d in flight", l.Pipelining))
-	}
-	if !l.Rate.IsZero() {
-		parts = append(parts, l.Rate.String()+"/s")
-	}
-	if l.PinServer != "" {
-		parts = append(parts, "server on CPU "+l.PinServer)
-	}
-	if l.PinGenerator != "" {
-		parts = append(parts, "generator on CPU "+l.PinGenerator)
-	}
-	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+	return strings.Join(parts, ", ")
 }
 
 // CellLabel names a combination of levels: GOMAXPROCS=1, route=/simple.
@@ -124,6 +106,19 @@ func (e *Experiment) Cells() []Cell {
 		cells = append(cells, e.Cell(levels))
 	}
 	return cells
+}
+
+// Same returns the condition of a run; ok: all runs have its value of a dimension, which is not 0.
+func (e *Experiment) Same(d Dimension) (c Condition, ok bool) {
+	all := e.Load.Conditions()
+	if cells := e.Cells(); len(cells) > 0 {
+		all = nil
+		for i := range cells {
+			all = append(all, cells[i].Condition)
+		}
+	}
+	value := d.Of(&all[0])
+	return all[0], value != 0 && !slices.ContainsFunc(all, func(c Condition) bool { return d.Of(&c) != value })
 }
 
 // grid returns the levels of every cell, the last factor varying fastest. It omits cells with an
@@ -191,16 +186,7 @@ func (f *Factor) labels() []string {
 
 // Cell returns the settings of a combination of levels.
 func (e *Experiment) Cell(levels []int) Cell {
-	c := Cell{Levels: levels, Condition: Condition{Connections: 64, Pipelining: 1}, Link: e.Link}
-	if l := &e.Load; len(l.Connections) > 0 {
-		c.Connections = int(l.Connections[0])
-	}
-	if l := &e.Load; len(l.Pipelining) > 0 {
-		c.Pipelining = int(l.Pipelining[0])
-	}
-	if l := &e.Load; len(l.Rate) > 0 {
-		c.Rate = l.Rate[0]
-	}
+	c := Cell{Levels: levels, Condition: e.Load.First(), Link: e.Link}
 	for i, at := range levels {
 		if i >= len(e.Factorial.Factors) || at < 0 || at >= len(e.Factorial.Factors[i].Levels) {
 			continue // levels of another experiment
@@ -208,13 +194,9 @@ func (e *Experiment) Cell(levels []int) Cell {
 		l := &e.Factorial.Factors[i].Levels[at]
 		c.Server = cmp.Or(max(e.serverCalled(l.Server), 0), c.Server)
 		c.Mix = cmp.Or(max(e.mixCalled(l.Request), 0), c.Mix)
-		c.Connections = cmp.Or(int(l.Connections), c.Connections)
-		c.Pipelining = cmp.Or(int(l.Pipelining), c.Pipelining)
-		if !l.Rate.IsZero() {
-			c.Rate = l.Rate
-		}
+		c.Condition = l.Lists.over(c.Condition)
+		c.Settings = l.Settings.Onto(c.Settings)
 		c.Link = c.Link.with(l.Link)
-		c.PinServer, c.PinGenerator = cmp.Or(l.PinServer, c.PinServer), cmp.Or(l.PinGenerator, c.PinGenerator)
 		if l.Args != "" {
 			c.Args = append(c.Args, l.Args)
 		}
@@ -295,54 +277,20 @@ func (e *Experiment) checkFactor(at int, owner map[string]string) error {
 			return fmt.Errorf("level %d %s: %w", i+1, quoteShort(labels[i]), err)
 		}
 	}
-	if len(f.sets()) == 0 {
-		return errors.New("its levels set nothing: give server, request, args, env, tune, link, connections, pipelining, rate, pin_server or pin_generator")
+	if !slices.ContainsFunc(f.Levels, func(l Level) bool { return len(l.given()) > 0 }) {
+		return errors.New("its levels set nothing: give server, request, args, env, tune, link, or keys of load: connections, pipelining, rate, threads, engine, new_connections")
 	}
 	return nil
-}
-
-// sets returns the keys that some level of the factor sets; each variable is a key.
-func (f *Factor) sets() []string {
-	var keys []string
-	for i := range f.Levels {
-		keys = append(keys, f.Levels[i].sets()...)
-	}
-	return keys
-}
-
-func (l *Level) sets() []string {
-	var keys []string
-	for _, k := range []struct {
-		name string
-		set  bool
-	}{
-		{"server", l.Server != ""}, {"request", l.Request != ""}, {"connections", l.Connections != 0}, {"pipelining", l.Pipelining != 0},
-		{"rate", !l.Rate.IsZero()}, {"pin_server", l.PinServer != ""}, {"pin_generator", l.PinGenerator != ""}, {"args", l.Args != ""},
-		{"link.rate", l.Link.Rate != "" || l.Link.Packets != 0}, {"link.burst", l.Link.Burst != 0}, {"link.delay", l.Link.Delay != 0},
-	} {
-		if k.set {
-			keys = append(keys, k.name)
-		}
-	}
-	for _, v := range l.Env {
-		name, _, _ := strings.Cut(v, "=")
-		keys = append(keys, "env "+name)
-	}
-	for _, t := range l.Tune {
-		name, _, _ := strings.Cut(t, "=")
-		keys = append(keys, "tune "+name)
-	}
-	return keys
 }
 
 // checkLevel validates one level; owner maps settings to factors, so that no two set the same.
 // Arguments accumulate.
 func (e *Experiment) checkLevel(f *Factor, l *Level, owner map[string]string) error {
-	for _, key := range l.sets() {
-		if other := owner[key]; other != "" && other != f.Name && key != "args" {
-			return fmt.Errorf("%s is set by %s already: two factors cannot set the same", key, other)
+	for _, g := range l.given() {
+		if other := owner[g.key]; other != "" && other != f.Name && g.key != "args" {
+			return fmt.Errorf("%s is set by %s already: two factors cannot set the same", g.key, other)
 		}
-		owner[key] = f.Name
+		owner[g.key] = f.Name
 	}
 	if l.Server != "" && e.serverCalled(l.Server) < 0 {
 		return fmt.Errorf("no server is called %s; there are %s", quoteShort(l.Server), labelsOf(e.Servers, (*Server).Label))
@@ -363,8 +311,12 @@ func (e *Experiment) checkLevel(f *Factor, l *Level, owner map[string]string) er
 	if running := slices.IndexFunc(e.Servers, func(s Server) bool { return s.URL != "" }); running >= 0 && (l.Args != "" || len(l.Env) > 0) {
 		return fmt.Errorf("args and env are for a command that is started; %s runs already", e.Servers[running].URL)
 	}
-	if l.Connections < 0 || l.Pipelining < 0 {
-		return errors.New("connections and pipelining are 1 or more")
+	for i := range dimensions {
+		if d := &dimensions[i]; d.values(&l.Lists) > 1 {
+			return fmt.Errorf("%s: a level has one value, not %d; give each a level", d.Dimension, d.values(&l.Lists))
+		} else if d.of(new(l.Lists.over(Condition{}))) < 0 {
+			return fmt.Errorf("%s: 1 or more", d.Dimension)
+		}
 	}
 	if l.Link.Queues != 0 {
 		return errors.New("link.queues: the queues are the same in all runs; give them in the experiment's link")
@@ -403,13 +355,16 @@ func (e *Experiment) checkCells() error {
 	cells, open := e.Cells(), 0
 	for i := range cells {
 		c := &cells[i]
-		s, err := e.Spec(placeholder, &c.Condition)
+		s, err := e.Spec(placeholder, c.Mix, &c.Condition)
 		if err == nil {
-			s.PinServer, s.PinGenerator = cmp.Or(c.PinServer, s.PinServer), cmp.Or(c.PinGenerator, s.PinGenerator)
+			s.Settings = c.Settings.Onto(s.Settings)
 			err = s.Check()
 		}
 		if err == nil {
 			err = c.Link.check()
+		}
+		if err == nil && c.Threads > c.Connections {
+			err = fmt.Errorf("threads: %d threads cannot share %d connections", c.Threads, c.Connections)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.CellLabel(c.Levels), err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"ceiling/internal/unit"
@@ -70,38 +69,38 @@ func (l Link) with(o Link) Link {
 	return Link{l.Rate, l.Packets, cmp.Or(o.Burst, l.Burst), cmp.Or(o.Delay, l.Delay), l.Queues}
 }
 
-// parts says what the link is: 400 Mbit/s, 1 ms each way.
-func (l *Link) parts() (list []string) {
+// given returns what the link sets: 400 Mbit/s, 1 ms each way.
+func (l *Link) given() (list []given) {
 	if rate, err := l.BitsPerS(); err != nil {
-		list = append(list, l.Rate) // refused by check
+		list = append(list, given{"link.rate", l.Rate}) // refused by check
 	} else if rate > 0 {
-		list = append(list, unit.FormatBits(rate))
+		list = append(list, given{"link.rate", unit.FormatBits(rate)})
 	}
 	if l.Packets > 0 {
-		list = append(list, unit.FormatSI(float64(l.Packets))+" packets/s")
+		list = append(list, given{"link.rate", unit.FormatSI(float64(l.Packets)) + " packets/s"})
 	}
 	if l.Burst > 0 {
-		list = append(list, unit.FormatBytesSI(int64(l.Burst))+" bursts")
+		list = append(list, given{"link.burst", unit.FormatBytesSI(int64(l.Burst)) + " bursts"})
 	}
 	if l.Delay > 0 {
-		list = append(list, unit.FormatDuration(time.Duration(l.Delay))+" each way")
+		list = append(list, given{"link.delay", unit.FormatDuration(time.Duration(l.Delay)) + " each way"})
 	}
 	if l.Queues > 0 {
-		list = append(list, unit.Plural(l.Queues, "queue", "queues"))
+		list = append(list, given{"link.queues", unit.Plural(l.Queues, "queue", "queues")})
 	}
 	return list
 }
 
 // LinkSays describes the link to the servers; "": there is none of the experiment's own.
 func (e *Experiment) LinkSays() string {
-	parts := e.Link.parts()
-	switch {
-	case !e.Linked():
+	if !e.Linked() {
 		return ""
-	case len(parts) == 0:
-		return "a veth pair to a network namespace"
 	}
-	return "a veth pair to a network namespace, " + strings.Join(parts, ", ")
+	text := "a veth pair to a network namespace"
+	for _, g := range e.Link.given() {
+		text += ", " + g.label
+	}
+	return text
 }
 
 func (l *Link) check() error {

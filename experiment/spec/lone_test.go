@@ -19,7 +19,7 @@ func TestLone(t *testing.T) {
 		{Spec{Warmup: 400 * time.Millisecond}, 100 * time.Millisecond},
 		{Spec{Warmup: time.Hour}, LoneMost},
 		{Spec{Warmup: time.Second, Settings: Settings{NoLone: true}}, 0},
-		{Spec{Warmup: time.Second, Rate: rate}, 0},
+		{Spec{Warmup: time.Second, Condition: Condition{Rate: rate}}, 0},
 	} {
 		if got := k.of.Unloaded(); got != k.want {
 			t.Errorf("%+v: %v, want %v", k.of, got, k.want)
@@ -27,7 +27,7 @@ func TestLone(t *testing.T) {
 	}
 	e := Experiment{Servers: []Server{{URL: "http://127.0.0.1:1"}}, Requests: []Mix{{MixRequest: MixRequest{Path: "/"}}},
 		Load: Load{Settings: Settings{NoLone: true}}}
-	if s, err := e.Spec("http://127.0.0.1:1", &Condition{Connections: 1, Pipelining: 1}); err != nil || !s.NoLone {
+	if s, err := e.Spec("http://127.0.0.1:1", 0, &Condition{Connections: 1, Pipelining: 1}); err != nil || !s.NoLone {
 		t.Errorf("of an experiment: %v, %v", s.NoLone, err)
 	}
 }

@@ -26,7 +26,7 @@ func TestPprofURLs(t *testing.T) {
 	if err := checkPprof(strings.Repeat("h:1,", 300) + "h:1"); err == nil || !strings.Contains(err.Error(), "too many") {
 		t.Errorf("%v", err)
 	}
-	s := Spec{Settings: Settings{Pprof: "h:1,http://me:hunter22@h:2/"}}
+	s := Spec{Common: Common{Pprof: "h:1,http://me:hunter22@h:2/"}}
 	if shown := s.Concealed(secret.Plain()).Pprof; strings.Contains(shown, "hunter22") || !strings.HasPrefix(shown, "h:1,") {
 		t.Errorf("shown as %q", shown)
 	}

@@ -2,11 +2,7 @@
 // a round trip through JSON. It does not know how a run is done.
 package spec
 
-import (
-	"time"
-
-	"ceiling/internal/unit"
-)
+import "time"
 
 // Arrivals of an open loop. Logged are those of an access log, which only a single run has.
 const (
@@ -35,16 +31,10 @@ type Spec struct {
 	// on one scheme, host and port.
 	Targets []Target `json:"targets"`
 
+	Common
 	Settings
+	Condition
 
-	// Connections in total, over all threads. 1 or more.
-	Connections int `json:"connections"`
-	// Threads of the load engine; 0 for automatic.
-	Threads int `json:"threads"`
-	// Pipelining is the number of requests in flight per connection. 1 or more.
-	Pipelining int `json:"pipelining"`
-	// Rate makes the loop open: requests leave on schedule. The zero value is a closed loop.
-	Rate unit.Rate `json:"rate,omitzero"`
 	// Seed of every random choice: Poisson gaps, the order of a mix.
 	Seed uint64 `json:"seed"`
 
@@ -70,26 +60,29 @@ type Spec struct {
 	LinkBitsPerSecond float64 `json:"link_bits_per_second,omitempty"`
 }
 
-// Settings of a load are what its runs have alike, all but the numbers in an experiment's lists and its
-// times.
+// Settings of a load that a level of a factor may change.
 type Settings struct {
-	// Kind is Requests or Messages.
-	Kind LoadKind `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets; requests where none is given"`
 	// Arrivals of the open loop: Constant, Poisson or Logged. Empty in a closed loop.
 	Arrivals string `json:"arrivals,omitempty" yaml:"arrivals,omitempty" jsonschema:"of the open loop: constant or poisson"`
 	// NewConnections opens another connection after so many requests on one.
 	NewConnections PerConnection `json:"new_connections,omitempty" yaml:"new_connections,omitempty" jsonschema:"a new connection for each request, or after so many"`
-	// TLS of https:// URLs; nil: as TLS{}.
-	TLS *TLS `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
 	// NoLone omits the requests that are sent one at a time before a closed loop with a warm-up
 	// starts.
 	NoLone bool `json:"no_lone,omitempty" yaml:"no_lone,omitempty" jsonschema:"skip the unloaded requests before the warm-up, which tell queueing from slow service"`
-	Dial   `yaml:",inline"`
 	// Engine: EngineAuto, EngineUring, EngineEpoll or EnginePortable.
 	Engine string `json:"engine,omitempty" yaml:"engine,omitempty" jsonschema:"auto, uring, epoll or portable"`
 	// PinGenerator and PinServer are CPU lists such as "0-3,8"; empty leaves the scheduler free.
 	PinGenerator string `json:"pin_generator,omitempty" yaml:"pin_generator,omitempty" jsonschema:"CPUs of the generator, as in 0-3,8"`
 	PinServer    string `json:"pin_server,omitempty" yaml:"pin_server,omitempty" jsonschema:"CPUs of the server's processes, given back afterwards"`
+}
+
+// Common settings are the same in all runs of an experiment.
+type Common struct {
+	// Kind is Requests or Messages.
+	Kind LoadKind `json:"kind,omitempty" yaml:"kind,omitempty" jsonschema:"messages over WebSockets; requests where none is given"`
+	// TLS of https:// URLs; nil: as TLS{}.
+	TLS  *TLS `json:"tls,omitempty" yaml:"tls,omitempty" jsonschema:"of servers with https:// URLs"`
+	Dial `yaml:",inline"`
 	// Pprof is the subject's pprof endpoint, "" to try /debug/pprof/, "off" to disable. Several,
 	// comma-separated, are for a server of several processes. PprofURLs splits them.
 	Pprof string `json:"pprof,omitempty" yaml:"pprof,omitempty" jsonschema:"the server's pprof endpoint, or several with commas between them; off"`
@@ -133,9 +126,6 @@ type Field struct {
 	Value string `json:"value"`
 }
 
-// Open reports whether the run is an open loop.
-func (s *Spec) Open() bool { return !s.Rate.IsZero() }
-
 // Unloaded is how long requests are sent one at a time before the load starts: in a closed loop a
 // quarter of the warm-up, at most LoneMost; otherwise 0.
 func (s *Spec) Unloaded() time.Duration {
@@ -147,6 +137,3 @@ func (s *Spec) Unloaded() time.Duration {
 
 // LoneMost limits that time: 250 requests of 1 ms, five of 50 ms.
 const LoneMost = 250 * time.Millisecond
-
-// Slots is the concurrency of a closed loop.
-func (s *Spec) Slots() int { return s.Connections * s.Pipelining }

@@ -46,8 +46,8 @@ func TestTLSReadsFiles(t *testing.T) {
 // client's key; the certificates it has.
 func TestTLSKeyIsConcealed(t *testing.T) {
 	h := secret.Plain()
-	s := Spec{Settings: Settings{TLS: &TLS{Cert: "a certificate", Key: "the key"}}}
-	e := Experiment{Load: Load{Settings: Settings{TLS: &TLS{Cert: "a certificate", Key: "the key"}}}}
+	s := Spec{Common: Common{TLS: &TLS{Cert: "a certificate", Key: "the key"}}}
+	e := Experiment{Load: Load{Common: Common{TLS: &TLS{Cert: "a certificate", Key: "the key"}}}}
 	shown, hidden := e.Concealed(h)
 	if !hidden {
 		t.Error("nothing is said to be hidden")

@@ -140,31 +140,31 @@ func TestCaps(t *testing.T) {
 		share load.Share
 		want  string
 	}{
-		"closed":               {spec.Spec{Connections: 100, Duration: time.Minute}, load.Share{}, ""},
-		"a number of requests": {spec.Spec{Connections: 100, Requests: 1 << 60}, load.Share{}, ""},
-		"connections":          {spec.Spec{Connections: 101}, load.Share{}, "--max-connections"},
-		"connections, shared":  {spec.Spec{Connections: 400}, quarter, ""},
-		"too many, shared":     {spec.Spec{Connections: 404}, quarter, "--max-connections"},
+		"closed":               {spec.Spec{Condition: spec.Condition{Connections: 100}, Duration: time.Minute}, load.Share{}, ""},
+		"a number of requests": {spec.Spec{Condition: spec.Condition{Connections: 100}, Requests: 1 << 60}, load.Share{}, ""},
+		"connections":          {spec.Spec{Condition: spec.Condition{Connections: 101}}, load.Share{}, "--max-connections"},
+		"connections, shared":  {spec.Spec{Condition: spec.Condition{Connections: 400}}, quarter, ""},
+		"too many, shared":     {spec.Spec{Condition: spec.Condition{Connections: 404}}, quarter, "--max-connections"},
 		"time":                 {spec.Spec{Duration: time.Minute + 1}, load.Share{}, "--max-time"},
 		"time with warm-up":    {spec.Spec{Duration: time.Minute, Warmup: 1}, load.Share{}, "--max-time"},
 		"time with the ramp":   {spec.Spec{Duration: time.Minute, ConnectRamp: 1}, load.Share{}, "--max-time"},
 		"time overflows":       {spec.Spec{Duration: 1 << 62, Warmup: 1 << 62}, load.Share{}, "--max-time"},
 		"negative":             {spec.Spec{Duration: -1}, load.Share{}, "--max-time"},
-		"rate":                 {spec.Spec{Rate: rate("1k")}, load.Share{}, ""},
-		"rate above":           {spec.Spec{Rate: rate("1001")}, load.Share{}, "--max-rate"},
-		"rate, shared":         {spec.Spec{Rate: rate("4k")}, quarter, ""},
-		"rate above, shared":   {spec.Spec{Rate: rate("4004")}, quarter, "--max-rate"},
-		"ramp ends above":      {spec.Spec{Rate: rate("1:1001"), Duration: time.Second}, load.Share{}, "--max-rate"},
-		"a proxy":              {spec.Spec{Settings: spec.Settings{Dial: spec.Dial{Proxy: "127.0.0.1:1"}}, Duration: time.Second}, load.Share{}, "--proxy"},
-		"a step is above":      {spec.Spec{Rate: rate("1+1001+1"), Duration: time.Second}, load.Share{}, "--max-rate"},
-		"ramp begins above":    {spec.Spec{Rate: rate("1001:1"), Duration: time.Second}, load.Share{}, "--max-rate"},
+		"rate":                 {spec.Spec{Condition: spec.Condition{Rate: rate("1k")}}, load.Share{}, ""},
+		"rate above":           {spec.Spec{Condition: spec.Condition{Rate: rate("1001")}}, load.Share{}, "--max-rate"},
+		"rate, shared":         {spec.Spec{Condition: spec.Condition{Rate: rate("4k")}}, quarter, ""},
+		"rate above, shared":   {spec.Spec{Condition: spec.Condition{Rate: rate("4004")}}, quarter, "--max-rate"},
+		"ramp ends above":      {spec.Spec{Condition: spec.Condition{Rate: rate("1:1001")}, Duration: time.Second}, load.Share{}, "--max-rate"},
+		"a proxy":              {spec.Spec{Common: spec.Common{Dial: spec.Dial{Proxy: "127.0.0.1:1"}}, Duration: time.Second}, load.Share{}, "--proxy"},
+		"a step is above":      {spec.Spec{Condition: spec.Condition{Rate: rate("1+1001+1")}, Duration: time.Second}, load.Share{}, "--max-rate"},
+		"ramp begins above":    {spec.Spec{Condition: spec.Condition{Rate: rate("1001:1")}, Duration: time.Second}, load.Share{}, "--max-rate"},
 	} {
 		err := caps.Check(&c.spec, c.share)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if err := (Caps{MaxTime: time.Hour}).Check(&spec.Spec{Connections: 1 << 30, Rate: rate("1G")}, load.Share{}); err != nil {
+	if err := (Caps{MaxTime: time.Hour}).Check(&spec.Spec{Condition: spec.Condition{Connections: 1 << 30}}, load.Share{}); err != nil {
 		t.Errorf("without caps: %v", err)
 	}
 }

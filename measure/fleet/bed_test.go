@@ -186,9 +186,9 @@ func third(do func()) *notes {
 // request is a run for tests.
 func request(url string, change func(*spec.Spec)) spec.Spec {
 	s := spec.Spec{
-		Targets:     []spec.Target{{Method: "GET", URL: url, Weight: 1}},
-		Connections: 16, Pipelining: 1, Seed: 1, Duration: time.Second, Timeout: time.Second,
-		Settings: spec.Settings{Engine: spec.EngineAuto, Pprof: "off"},
+		Targets:   []spec.Target{{Method: "GET", URL: url, Weight: 1}},
+		Condition: spec.Condition{Connections: 16, Pipelining: 1}, Seed: 1, Duration: time.Second, Timeout: time.Second,
+		Settings: spec.Settings{Engine: spec.EngineAuto}, Common: spec.Common{Pprof: "off"},
 	}
 	if change != nil {
 		change(&s)

@@ -1,5 +1,7 @@
 package perturb
 
+import "ceiling/experiment/spec"
+
 // Request says what a proof would perturb.
 type Request struct {
 	// Share of a resource to take, above 0 and at most ShareMax.
@@ -8,9 +10,8 @@ type Request struct {
 	PIDs []int
 	// PinGenerator and PinServer are the user's CPU lists, "": none.
 	PinGenerator, PinServer string
-	// Connections and Pipelining of the undisturbed runs; Threads of the generator as requested, 0:
-	// automatic.
-	Connections, Pipelining, Threads int
+	// Condition of the undisturbed runs.
+	spec.Condition
 	// Interface whose rate may be lowered, in Namespace; "": none. LinkBitsPerS is its speed as
 	// given by the user, 0: unknown.
 	Interface, Namespace string

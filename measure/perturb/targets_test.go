@@ -20,7 +20,8 @@ import (
 // wish is a proof against an idle process of this host.
 func wish(t *testing.T) Request {
 	t.Helper()
-	return Request{Share: 0.25, PIDs: []int{start(t, "idle").cmd.Process.Pid}, Connections: 64, Pipelining: 1, Program: os.Args[0]}
+	return Request{Share: 0.25, PIDs: []int{start(t, "idle").cmd.Process.Pid},
+		Condition: spec.Condition{Connections: 64, Pipelining: 1}, Program: os.Args[0]}
 }
 
 func step(resource string, share float64, connections int) *record.Step {
@@ -84,7 +85,8 @@ func TestSceneTakesAndGivesBack(t *testing.T) {
 func TestSceneOfALink(t *testing.T) {
 	stateDir(t)
 	space := linkIn(t, 4)
-	w := Request{Share: 0.2, Connections: 1, Pipelining: 1, Interface: "lo", Namespace: space, LinkBitsPerS: 1e9, Program: os.Args[0]}
+	w := Request{Share: 0.2, Condition: spec.Condition{Connections: 1, Pipelining: 1},
+		Interface: "lo", Namespace: space, LinkBitsPerS: 1e9, Program: os.Args[0]}
 	s, err := Survey(w)
 	if err != nil {
 		t.Fatal(err)

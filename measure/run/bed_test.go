@@ -29,7 +29,8 @@ func steered(t *testing.T, note string) spec.Experiment {
 		Servers: []spec.Server{{Name: "s", Serve: "cat /sys/class/net/eth0/queues/rx-1/rps_cpus >>" + note + "; exec '" + os.Args[0] + "'",
 			Env: []string{"RUN_TEST_SLEEP=1ms"}}},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/"}}},
-		Load: spec.Load{Connections: []spec.Count{2}, Duration: spec.Time(50 * time.Millisecond), Warmup: new(spec.Time(10 * time.Millisecond)),
+		Load: spec.Load{Lists: spec.Lists{Connections: []spec.Count{2}},
+			Duration: spec.Time(50 * time.Millisecond), Warmup: new(spec.Time(10 * time.Millisecond)),
 			Settings: spec.Settings{NoLone: true}},
 		Link: spec.Link{Queues: 2},
 		Factorial: spec.Factorial{Factors: []spec.Factor{
@@ -204,7 +205,7 @@ func TestTuningMustReachTheLoad(t *testing.T) {
 	// A level that sets something else too may leave the host as it is.
 	e := steered(t, "")
 	e.Link = spec.Link{}
-	e.Factorial.Factors[0].Levels[1] = spec.Level{Name: "on", Tune: []string{"rps_cpus=none"}, Connections: 8}
+	e.Factorial.Factors[0].Levels[1] = spec.Level{Name: "on", Tune: []string{"rps_cpus=none"}, Lists: spec.Lists{Connections: spec.List[spec.Count]{8}}}
 	if err := onCopy(t, e); err != nil {
 		t.Error(err)
 	}

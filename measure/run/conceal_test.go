@@ -64,8 +64,8 @@ func secretSpec(url string) spec.Spec {
 	return spec.Spec{
 		Targets: []spec.Target{{Method: "POST", URL: url + "/x?access_token=Alpha1secret", Weight: 1, Body: []byte("Bravo2secret"),
 			Header: []spec.Field{{Name: "Authorization", Value: "Bearer Charly3secret"}, {Name: "Cookie", Value: "sid=Delta4secret"}}}},
-		Connections: 2, Pipelining: 1, Duration: 200 * time.Millisecond, Timeout: time.Second,
-		Settings: spec.Settings{Engine: spec.EngineAuto, Pprof: "off", NoLone: true},
+		Condition: spec.Condition{Connections: 2, Pipelining: 1}, Duration: 200 * time.Millisecond, Timeout: time.Second,
+		Settings: spec.Settings{Engine: spec.EngineAuto, NoLone: true}, Common: spec.Common{Pprof: "off"},
 	}
 }
 
@@ -208,8 +208,8 @@ func TestPlanWithoutItsSecrets(t *testing.T) {
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{
 			Path: "/x?access_token=Alpha1secret", Header: []string{"Authorization: Bearer Charly3secret", "Cookie: sid=Delta4secret"},
 			Body: "Bravo2secret"}}},
-		Load: spec.Load{Connections: []spec.Count{1, 2}, Duration: spec.Time(100 * time.Millisecond),
-			Settings: spec.Settings{Pprof: "off", NoLone: true}}}
+		Load: spec.Load{Lists: spec.Lists{Connections: []spec.Count{1, 2}}, Duration: spec.Time(100 * time.Millisecond),
+			Common: spec.Common{Pprof: "off"}, Settings: spec.Settings{NoLone: true}}}
 	e.Complete(1)
 	for _, keep := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "plan")

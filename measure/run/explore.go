@@ -226,13 +226,12 @@ func May(e *spec.Experiment, agents bool) error {
 	if e.TakesAway() {
 		return fmt.Errorf("%w: a proof takes CPUs, a link and slots of this machine away, and several agents load; run it where generator and server are: ceiling prove without --agents", exit.ErrRefused)
 	}
-	s := spec.Spec{Settings: spec.Settings{PinGenerator: e.Load.PinGenerator}, Apart: e.Load.Apart != nil && *e.Load.Apart}
-	s.SourceIPs, s.Proxy = e.Load.SourceIPs, e.Load.Proxy
+	s := spec.Spec{Common: e.Load.Common, Settings: e.Load.Settings, Apart: e.Load.Apart != nil && *e.Load.Apart}
 	if err := RefuseFar(&s); err != nil {
 		return err
 	}
 	for _, c := range e.Cells() {
-		if err := RefuseFar(&spec.Spec{Settings: spec.Settings{PinGenerator: c.PinGenerator}}); err != nil {
+		if err := RefuseFar(&spec.Spec{Settings: c.Settings}); err != nil {
 			return fmt.Errorf("%s: %w", e.CellLabel(c.Levels), err)
 		}
 	}
@@ -277,13 +276,13 @@ func (x *explorer) stepOn(ctx context.Context, d *plan.Decision) (*record.Measur
 	if len(x.plan.Runs) > 0 && !pause.For(ctx, time.Duration(e.Rest)) {
 		return nil, ctx.Err()
 	}
-	s, err := e.Spec(base, &step.Condition)
+	s, err := e.Spec(base, step.Mix, &step.Condition)
 	if err != nil {
 		return nil, err
 	}
 	s.Seed = e.Seed + uint64(step.Number)
 	splitOf(x.plan.CPUs, &e.Servers[step.Server], &s)
-	pinCell(e, step, &s)
+	cellSettings(e, step, &s)
 	o := x.options
 	o.plan, o.step = x.keep, x.progress(d)
 	if d.MayStopEarly {

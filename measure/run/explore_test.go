@@ -28,8 +28,9 @@ func sweepOf(t *testing.T, s spec.Server) spec.Experiment {
 	e := spec.Experiment{
 		Kind: spec.KindSweep, Servers: []spec.Server{s},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/simple"}}},
-		Load:     spec.Load{Connections: []spec.Count{1, 4}, Duration: spec.Time(100 * time.Millisecond), Timeout: spec.Time(time.Second)},
-		Repeats:  2,
+		Load: spec.Load{Lists: spec.Lists{Connections: []spec.Count{1, 4}},
+			Duration: spec.Time(100 * time.Millisecond), Timeout: spec.Time(time.Second)},
+		Repeats: 2,
 	}
 	e.Complete(1)
 	if err := e.Check(); err != nil {

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,12 +65,12 @@ func (x *explorer) arrange(step *record.Step, cell *spec.Cell) error {
 	return err
 }
 
-// pinCell applies a cell's own CPUs to its run. A server that is started has them from the
+// cellSettings applies a cell's settings to its run. A server that is started has its CPUs from the
 // beginning.
-func pinCell(e *spec.Experiment, step *record.Step, s *spec.Spec) {
+func cellSettings(e *spec.Experiment, step *record.Step, s *spec.Spec) {
 	cell := e.Cell(step.Cell)
-	s.PinGenerator = cmp.Or(cell.PinGenerator, s.PinGenerator)
-	if e.Servers[step.Server].URL != "" {
-		s.PinServer = cmp.Or(cell.PinServer, s.PinServer)
+	if e.Servers[step.Server].URL == "" {
+		cell.PinServer = ""
 	}
+	s.Settings = cell.Settings.Onto(s.Settings)
 }

@@ -23,7 +23,8 @@ func slept(t *testing.T) spec.Experiment {
 	e := spec.Experiment{
 		Kind: spec.KindFactorial, Servers: []spec.Server{{Name: "s", Serve: "exec '" + os.Args[0] + "'"}},
 		Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/a"}}, {MixRequest: spec.MixRequest{Path: "/b"}}},
-		Load: spec.Load{Connections: []spec.Count{16}, Duration: spec.Time(100 * time.Millisecond), Warmup: new(spec.Time(20 * time.Millisecond)),
+		Load: spec.Load{Lists: spec.Lists{Connections: []spec.Count{16}},
+			Duration: spec.Time(100 * time.Millisecond), Warmup: new(spec.Time(20 * time.Millisecond)),
 			Settings: spec.Settings{NoLone: true}},
 		Factorial: spec.Factorial{Factors: []spec.Factor{
 			{Name: "wait", Levels: []spec.Level{{Env: []string{"RUN_TEST_SLEEP=1ms"}}, {Env: []string{"RUN_TEST_SLEEP=8ms"}}}},
@@ -72,7 +73,8 @@ func TestFactorialFindsWhatIsPlanted(t *testing.T) {
 // CPUs that are not there are refused before a server is started.
 func TestFactorialRefusesCPUs(t *testing.T) {
 	e := slept(t)
-	e.Factorial.Factors[1] = spec.Factor{Name: "cores", Levels: []spec.Level{{PinServer: "0"}, {PinServer: "0-4000"}}}
+	e.Factorial.Factors[1] = spec.Factor{Name: "cores", Levels: make([]spec.Level, 2)}
+	e.Factorial.Factors[1].Levels[0].PinServer, e.Factorial.Factors[1].Levels[1].PinServer = "0", "0-4000"
 	e.Requests = e.Requests[:1]
 	dir := filepath.Join(t.TempDir(), "plan")
 	_, _, err := Explore(t.Context(), e, Options{Out: dir}, nil)

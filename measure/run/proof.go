@@ -31,7 +31,7 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 	if err != nil {
 		return err
 	}
-	s, err := e.Spec(base, &step.Condition)
+	s, err := e.Spec(base, step.Mix, &step.Condition)
 	if err != nil {
 		return err
 	}
@@ -39,8 +39,7 @@ func (x *explorer) survey(ctx context.Context, base string, step *record.Step) e
 	iface, namespace := x.bed.throttled(&e.Prove)
 	x.scene, err = perturb.Survey(perturb.Request{
 		Share: plan.ProofShare(e), PIDs: pids, PinGenerator: s.PinGenerator, PinServer: s.PinServer,
-		Connections: int(e.Load.Connections[0]), Pipelining: int(e.Load.Pipelining[0]), Threads: s.Threads,
-		Interface: iface, Namespace: namespace, LinkBitsPerS: s.LinkBitsPerSecond, Program: x.options.Program,
+		Condition: s.Condition, Interface: iface, Namespace: namespace, LinkBitsPerS: s.LinkBitsPerSecond, Program: x.options.Program,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", exit.ErrRefused, err)

@@ -21,8 +21,8 @@ import (
 // specOf is a small run against an address.
 func specOf(addr, path string) spec.Spec {
 	return spec.Spec{
-		Targets:     []spec.Target{{Method: "GET", URL: "http://" + addr + path, Weight: 1}},
-		Connections: 8, Pipelining: 1, Duration: 400 * time.Millisecond, Warmup: 100 * time.Millisecond,
+		Targets:   []spec.Target{{Method: "GET", URL: "http://" + addr + path, Weight: 1}},
+		Condition: spec.Condition{Connections: 8, Pipelining: 1}, Duration: 400 * time.Millisecond, Warmup: 100 * time.Millisecond,
 		Timeout: 2 * time.Second, Settings: spec.Settings{Engine: spec.EngineAuto}, Seed: 1,
 	}
 }

@@ -193,7 +193,7 @@ func splitPlan(ctx context.Context, e *spec.Experiment) (*record.CPUSplit, error
 	if e.Searches() { // it chooses its rates, and sizes the connections by them
 		slots, rate = math.MaxInt32, float64(e.Find.Most)
 	}
-	sides.Want = generatorWant(int(slices.Max(spec.ThreadCounts(l))), slots, rate)
+	sides.Want = generatorWant(l.MostThreads(), slots, rate)
 	split, err := sides.Apart()
 	switch {
 	case err != nil && asked:

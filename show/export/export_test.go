@@ -297,7 +297,7 @@ func made(t *testing.T, fill func(*record.Run, *hist.Hist)) *Source {
 		t.Fatal(err)
 	}
 	started := time.Date(2026, 11, 21, 9, 30, 12, 0, time.UTC)
-	sp := spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:1/", Weight: 1}}, Connections: 1}
+	sp := spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:1/", Weight: 1}}, Condition: spec.Condition{Connections: 1}}
 	if err := w.Start(record.Start{Created: started, Spec: sp}); err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func (p *pointOf) fields() []string {
 		return strconv.FormatFloat(rounded, 'f', -1, 64)
 	}
 	c, at := p.curve, p.point
-	row := []string{c.Server, c.Mix, prose.Fixed(c), c.Over, plain(at.X, true), fmt.Sprint(at.Connections),
+	row := []string{c.Server, c.Mix, prose.Fixed(c), string(c.Over), plain(at.X, true), fmt.Sprint(at.Connections),
 		fmt.Sprint(at.Pipelining), plain(at.TargetPerS, at.TargetPerS > 0), fmt.Sprint(at.Runs), fmt.Sprint(at.Invalid),
 		string(at.Outcome), string(at.Bottleneck)}
 	for i, cell := range row {

@@ -50,10 +50,10 @@ func sampleRun(id string, times float64) (*record.Run, *hist.Hist) {
 	return &record.Run{
 		Schema: record.Schema, ID: id, Started: at(id), Command: []string{"ceiling", "run", "http://127.0.0.1:8080/read"},
 		Target: "http://127.0.0.1:8080/read",
-		Spec: spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:8080/read", Weight: 1}}, Connections: 64, Pipelining: 1,
+		Spec: spec.Spec{Targets: []spec.Target{{Method: "GET", URL: "http://127.0.0.1:8080/read", Weight: 1}}, Condition: spec.Condition{Connections: 64, Pipelining: 1},
 			Seed:     7,
 			Duration: 10 * time.Second, Warmup: time.Second, Timeout: 2 * time.Second, Settings: spec.Settings{Engine: "auto"}},
-		Load:    record.Load{Connections: 64, Opened: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed", Engine: "uring"},
+		Load:    record.Load{Connections: 64, Threads: 1, Pipelining: 1, Opened: 64, Established: 64, Mode: "closed", Engine: "uring"},
 		WarmupS: 1, ElapsedS: 10, Requests: record.Requests{Sent: done + 64, InFlightAtStart: 64, Completed: done, InFlight: 64},
 		Rate:     record.Rate{CompletedPerS: float64(done) / 10, SentPerS: float64(done) / 10},
 		Bytes:    record.Bytes{Read: done * 4500, Written: done * 60},
@@ -155,7 +155,8 @@ func samplePlans() map[string]*record.Plan {
 				R2: .99, Trusted: true}}
 		for i, x := range []float64{16, 64, 256} {
 			per := []float64{9_000, 19_000, 20_000}[i] * times
-			c.Points = append(c.Points, record.CurvePoint{X: x, Connections: int(x), Pipelining: 1, Runs: 3, PerS: estimate(per, .9*per, 1.1*per),
+			c.Points = append(c.Points, record.CurvePoint{X: x, Condition: spec.Condition{Connections: int(x), Pipelining: 1}, Runs: 3,
+				PerS:     estimate(per, .9*per, 1.1*per),
 				Response: q, ServerCPUNs: estimate(9800, 9000, 10_000),
 				GeneratorCPUNs: record.Estimate{}, Outcome: record.Valid, Bottleneck: "CPU contention", PerRun: []float64{per, per}, RunIDs: []string{}})
 		}

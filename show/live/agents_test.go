@@ -12,9 +12,10 @@ import (
 // silent for 4 s, the third has sent nothing; web observes.
 func fleetBoard() *Board {
 	b := NewBoard()
-	b.Began(record.Start{ID: "a", Spec: spec.Spec{Connections: 30, Pipelining: 1, Duration: 60e9}, Agents: []record.Agent{
-		{Name: "load1", Loads: true}, {Name: "load2", Loads: true}, {Name: "load3", Loads: true}, {Name: "web", Observes: true},
-	}})
+	b.Began(record.Start{ID: "a", Spec: spec.Spec{Condition: spec.Condition{Connections: 30, Pipelining: 1}, Duration: 60e9},
+		Agents: []record.Agent{
+			{Name: "load1", Loads: true}, {Name: "load2", Loads: true}, {Name: "load3", Loads: true}, {Name: "web", Observes: true},
+		}})
 	for i := range int64(120) {
 		row := record.LoadRow{TNs: (i + 1) * 1e8, WidthNs: 1e8, Completed: 300, Sent: 300, InFlight: 20, Connected: 20, P50Ns: 2e6, P99Ns: 4e6,
 			MeanNs: 2e6, Busy: .97}

@@ -52,7 +52,7 @@ func TestPhases(t *testing.T) {
 		}
 	}
 	check(Waiting)
-	b.Began(record.Start{ID: "a", Spec: spec.Spec{Connections: 8}})
+	b.Began(record.Start{ID: "a", Spec: spec.Spec{Condition: spec.Condition{Connections: 8}}})
 	check(Connecting)
 	b.Connected(5, 8)
 	if s := b.Snapshot(); s.Doing() != "connecting: 5 of 8 established" {

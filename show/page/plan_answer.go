@@ -85,22 +85,9 @@ func curveCard(c *record.Curve) *Verdict {
 	v.Figure, v.Unit, v.Spread = count(top.PerS.Mid), "requests/s", reach(&top.PerS, unit.FormatSI)
 	v.Bottleneck = string(c.Bottleneck)
 	if c.Over != "" {
-		v.Unit += " at " + count(top.X) + " " + overShort(c)
+		v.Unit += " at " + c.Over.Count(top.X)
 	}
 	return v
-}
-
-// overShort is the unit of a curve's loads.
-func overShort(c *record.Curve) string {
-	switch c.Over {
-	case "rate":
-		return "target requests/s"
-	case "pipelining":
-		return "in flight on each connection"
-	case "threads":
-		return "generator threads"
-	}
-	return c.Over
 }
 
 func searchCard(q *record.Search) *Verdict {

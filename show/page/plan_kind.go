@@ -81,7 +81,7 @@ func (a sweepAnswer) paths(add addPath) {
 		return
 	}
 	if top := topOf(c); top != nil {
-		add("The path of a request at "+count(top.X)+" "+overShort(c), c.Bottleneck, func(m *record.Measured) bool { return slices.Contains(top.RunIDs, m.Run) })
+		add("The path of a request at "+c.Over.Count(top.X), c.Bottleneck, func(m *record.Measured) bool { return slices.Contains(top.RunIDs, m.Run) })
 	}
 }
 

@@ -51,7 +51,7 @@ func loadAxis(curves []record.Curve) chart.Axis {
 			at = append(at, curves[i].Points[j].X)
 		}
 	}
-	return chart.PlacesAxis(overName(&curves[0]), "", at)
+	return chart.PlacesAxis(curves[0].Over.Unit(), "", at)
 }
 
 // panelLoads returns the panels' values for each load.
@@ -60,7 +60,7 @@ func panelLoads(p *record.Plan, c *record.Curve, axis chart.Axis) []PanelLoad {
 	for i := range c.Points {
 		at := &c.Points[i]
 		l := PanelLoad{At: 100 * axis.At(at.X)}
-		l.Says = fmt.Sprintf("%s %s: %s req/s · p50 %s · p99 %s · %s", count(at.X), overShort(c), count(at.PerS.Mid),
+		l.Says = fmt.Sprintf("%s: %s req/s · p50 %s · p99 %s · %s", c.Over.Count(at.X), count(at.PerS.Mid),
 			quantileCell(at.Held(), .5), quantileCell(at.Held(), .99), at.Bottleneck)
 		if n := slices.IndexFunc(p.Runs, func(m record.Measured) bool { return m.Run != "" && slices.Contains(at.RunIDs, m.Run) }); n >= 0 {
 			l.Run = fmt.Sprintf("run-%d", n)
@@ -141,7 +141,7 @@ func pathSays(c *record.Curve, p *record.Plan) string {
 			}
 		}
 		if name != "" {
-			text += fmt.Sprintf("At %s %s %s of the time is at: %s. ", count(at.X), overShort(c), unit.Percent(most), path.LongName(name))
+			text += fmt.Sprintf("At %s %s of the time is at: %s. ", c.Over.Count(at.X), unit.Percent(most), path.LongName(name))
 		}
 	}
 	return text

@@ -70,7 +70,7 @@ func curveGroups(curves []record.Curve) []curveGroup {
 		if len(servers) > 1 {
 			key = c.Mix
 		}
-		key += "\x00" + c.Over
+		key += "\x00" + string(c.Over)
 		at, there := index[key]
 		if !there || len(groups[at].curves) == linesMost {
 			at = len(groups)
@@ -187,7 +187,7 @@ func CurveGraph(name string, curves []record.Curve) (Drawing, bool) {
 	if knees == 1 {
 		spans[0].Name = "knee"
 	}
-	g, ok := chart.NewGraph(titled("Requests per second over "+overName(&curves[0]), name), chart.Axis{Name: overName(&curves[0])},
+	g, ok := chart.NewGraph(titled("Requests per second over "+curves[0].Over.Unit(), name), chart.Axis{Name: curves[0].Over.Unit()},
 		chart.Axis{Name: "req/s", Unit: chart.PerSecond}, lines)
 	if !ok {
 		return Drawing{}, false
@@ -216,18 +216,6 @@ func runRates(c *record.Curve) []chart.Place {
 		}
 	}
 	return list
-}
-
-func overName(c *record.Curve) string {
-	switch c.Over {
-	case "rate":
-		return "target rate, requests/s"
-	case "pipelining":
-		return "requests in flight on each connection"
-	case "threads":
-		return "generator threads"
-	}
-	return c.Over
 }
 
 func curveLine(c *record.Curve, i int, value func(p *record.CurvePoint) (mid, low, high float64)) chart.Measured {
@@ -298,7 +286,7 @@ func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bo
 			lines = append(lines, line)
 		}
 	}
-	g, ok := chart.NewGraph(titled("Response time", name), chart.Axis{Name: overName(&curves[0])},
+	g, ok := chart.NewGraph(titled("Response time", name), chart.Axis{Name: curves[0].Over.Unit()},
 		chart.Axis{Name: "response time", Unit: chart.Nanoseconds}, lines)
 	if !ok {
 		return Drawing{}, false
@@ -314,7 +302,7 @@ func LatencyGraph(name string, curves []record.Curve, slo spec.SLO) (Drawing, bo
 
 // curveTable has a row for every point of every curve.
 func curveTable(g curveGroup) Table {
-	of, load := layout.Column{Name: "of"}, layout.Column{Name: cmp.Or(g.curves[0].Over, "load"), Right: true}
+	of, load := layout.Column{Name: "of"}, layout.Column{Name: cmp.Or(string(g.curves[0].Over), "load"), Right: true}
 	if len(g.curves) == 1 { // the caption names it
 		t := report.PointTable(load)
 		addPoints(t, &g.curves[0])

@@ -27,7 +27,8 @@ func sampleRun(seconds, coreCount int) chart.Run {
 		Spec: spec.Spec{
 			Targets: []spec.Target{{Method: "GET", URL: "http://10.0.0.2:8080/read", Weight: 1,
 				Header: []spec.Field{{Name: "Authorization", Value: "Bearer s3cret"}, {Name: "Accept", Value: "application/json"}}}},
-			Connections: 64, Pipelining: 1, Seed: 7, Duration: time.Duration(seconds) * time.Second, Warmup: time.Second, Timeout: 2 * time.Second,
+			Condition: spec.Condition{Connections: 64, Pipelining: 1}, Seed: 7,
+			Duration: time.Duration(seconds) * time.Second, Warmup: time.Second, Timeout: 2 * time.Second,
 			Settings: spec.Settings{Engine: "auto"},
 		},
 		Load: record.Load{Connections: 64, Opened: 64, Established: 64, Threads: 1, Pipelining: 1, Mode: "closed", Engine: "uring",

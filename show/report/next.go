@@ -205,7 +205,7 @@ func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 		return "ceiling prove " + load + at
 	}
 	if c.Knee.High > 0 {
-		return fmt.Sprintf("ceiling prove %s%s %.0f %s", load, record.FlagOf(c.Over), c.Knee.High, at)
+		return fmt.Sprintf("ceiling prove %s%s %.0f %s", load, c.Over.Flag(), c.Knee.High, at)
 	}
 	var add []string
 	for _, n := range c.Knee.Add {
@@ -214,5 +214,5 @@ func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 	if len(add) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("ceiling run %s%s %s %s", load, record.FlagOf(c.Over), strings.Join(add, ","), at)
+	return fmt.Sprintf("ceiling run %s%s %s %s", load, c.Over.Flag(), strings.Join(add, ","), at)
 }

@@ -18,7 +18,7 @@ func TestNextCommand(t *testing.T) {
 	made := func(change func(p *record.Plan)) *record.Plan {
 		p := &record.Plan{ID: "20261123-000000-abcd", Ending: record.Ending{Ended: record.EndedComplete}, Experiment: spec.Experiment{
 			Servers: []spec.Server{{URL: "http://127.0.0.1:8080"}}, Requests: []spec.Mix{{MixRequest: spec.MixRequest{Path: "/read?a=1&b"}}},
-			Load: spec.Load{Connections: []spec.Count{64}},
+			Load: spec.Load{Lists: spec.Lists{Connections: []spec.Count{64}}},
 		}}
 		change(p)
 		return p

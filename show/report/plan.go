@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -165,7 +164,7 @@ func curve(out *printer, c *record.Curve, shared []record.Statement) {
 		title += ", " + fixed
 	}
 	out.text(0, title)
-	t := PointTable(layout.Column{Name: cmp.Or(map[string]string{"connections": "conns"}[c.Over], c.Over), Right: true})
+	t := PointTable(layout.Column{Name: strings.Replace(string(c.Over), "connections", "conns", 1), Right: true})
 	for i := range c.Points {
 		AddPoint(t, &c.Points[i], amount(c.Points[i].X, ""))
 	}

@@ -105,7 +105,11 @@ func (g *Progress) conditions(e *spec.Experiment) {
 	case len(e.Factorial.Factors) == 0:
 		return
 	default:
-		g.column(layout.Column{Name: "part", Least: 10}, 34, func(m *record.Measured) string {
+		var labels []string
+		for _, c := range e.Cells() {
+			labels = append(labels, e.CellLabel(c.Levels)+", block 10")
+		}
+		g.column(layout.Column{Name: "part", Least: 10}, widest(labels), func(m *record.Measured) string {
 			return strings.Trim(e.CellLabel(m.Cell)+", "+m.Part(), ", ")
 		})
 		return
@@ -174,14 +178,14 @@ func common(e *spec.Experiment) string {
 	case e.HasSides():
 		parts[0] = "A is " + spec.Loaded(server, mix) + ", B is " + spec.Loaded(e.Servers[1].Label(), mix)
 	}
-	if c := e.Load.Connections; len(c) == 1 {
-		parts = append(parts, unit.Plural(int(c[0]), "connection", "connections"))
+	if c, ok := e.Same(spec.OverConnections); ok {
+		parts = append(parts, unit.Plural(c.Connections, "connection", "connections"))
 	}
-	if p := e.Load.Pipelining; len(p) == 1 && p[0] > 1 {
-		parts = append(parts, fmt.Sprintf("%d in flight on each", p[0]))
+	if c, ok := e.Same(spec.OverPipelining); ok && c.Pipelining > 1 {
+		parts = append(parts, fmt.Sprintf("%d in flight on each", c.Pipelining))
 	}
-	if r := e.Load.Rate; len(r) == 1 && !r[0].IsZero() {
-		parts = append(parts, "open loop at "+r[0].String()+"/s")
+	if c, ok := e.Same(spec.OverRate); ok {
+		parts = append(parts, "open loop at "+c.Rate.String()+"/s")
 	}
 	if slo := e.SLO.String(); slo != "" {
 		parts = append(parts, slo)
