@@ -1,6 +1,11 @@
 package ceiling
 
-import "go/ast"
+import (
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
 
 // heldByTypes counts, for each type that exceeds what a reader can hold, the fields and methods that a
 // value of it leads to: its own, and those of every type of its package that a field of it has,
@@ -114,4 +119,21 @@ func receiver(e ast.Expr) string {
 		return e.Name
 	}
 	return ""
+}
+
+// TestAFieldOfTheLoadIsThreeFiles: nothing between a flag or a key of a file and the run lists the fields of
+// a load. One without rules of its own is named where it is declared, in the table of flags, and where it acts.
+func TestAFieldOfTheLoadIsThreeFiles(t *testing.T) {
+	var named []string
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && id.Name == "NoLone" && !s.test && !slices.Contains(named, s.name) {
+				named = append(named, s.name)
+			}
+			return true
+		})
+	}
+	if len(named) < 2 || len(named) > 3 {
+		t.Errorf("NoLone is named in %d files: %s; want 3", len(named), strings.Join(named, ", "))
+	}
 }

@@ -123,10 +123,9 @@ type Entry struct {
 	//
 	// For a plan they are its answer's: the rate that a search found, the highest of a sweep.
 	// Missing ones are 0 or "".
-	Started       time.Time  `json:"started,omitzero"`
-	Target        string     `json:"target,omitempty"`
-	Connections   int        `json:"connections,omitempty"`
-	Pipelining    int        `json:"pipelining,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Target  string    `json:"target,omitempty"`
+	spec.Condition
 	TargetPerS    float64    `json:"target_per_s,omitempty"`
 	Runs          int        `json:"runs,omitempty"`
 	CompletedPerS float64    `json:"completed_per_s,omitempty"`
