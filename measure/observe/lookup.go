@@ -24,6 +24,7 @@ type sockID struct {
 
 const (
 	sockIDBytes   = 48
+	tupleBytes    = 36 // of an id: both ports, then both addresses of 16 bytes
 	lookupBytes   = nlHeadBytes + inetDiagReqBytes
 	sockIDAt      = 8 // offset of the id in inet_diag_req_v2
 	lookupStates  = 1<<tcpEstablished | 1<<tcpCloseWait
@@ -32,6 +33,18 @@ const (
 )
 
 var errLookupLost = errors.New("inet_diag: the kernel did not answer a look-up")
+
+// tuple returns the socket's ports and addresses.
+func (s *sockID) tuple() [tupleBytes]byte { return [tupleBytes]byte(s.id[:tupleBytes]) }
+
+// peer returns those of the connection's other end.
+func (s *sockID) peer() (t [tupleBytes]byte) {
+	copy(t[0:], s.id[2:4])
+	copy(t[2:], s.id[0:2])
+	copy(t[4:], s.id[20:36])
+	copy(t[20:], s.id[4:20])
+	return t
+}
 
 // idOf extracts the id from one answer of a dump.
 func idOf(body []byte, s *inetSocket) sockID {
@@ -45,6 +58,8 @@ func idOf(body []byte, s *inetSocket) sockID {
 		// The mapped address has its four bytes at the end.
 		copy(k.id[4:8], body[4+16:4+20])
 		copy(k.id[20:24], body[4+32:4+36])
+		clear(k.id[8:20]) // as those of an IPv4 socket
+		clear(k.id[24:36])
 	}
 	return k
 }

@@ -3,8 +3,9 @@
 package observe
 
 import (
+	"bytes"
 	"math/rand/v2"
-	"net/netip"
+	"slices"
 
 	"ceiling/record"
 )
@@ -26,58 +27,53 @@ type connection struct{ client, server sockID }
 // looksAt is how many connections one look samples.
 const looksAt = 2
 
-// readRoster lists all sockets of the target.
-func readRoster(e *ends) (*socketTable, error) {
-	type tuple struct{ from, to netip.AddrPort }
-	r := &socketTable{}
-	var servers []sockID
-	var waiting []bool       // of each, whether it is in the accept queue
-	at := map[tuple]int{}    // of the server's ends, by its own and the client's address
-	mate := map[int]sockID{} // their clients
-	var clients []sockID
-	var keys []tuple
+// readRoster lists all sockets of the target, about as many as last time. The ends of a connection
+// find each other by sorting, in place: with 9,000 connections a map of addresses and its keys
+// were 15 MB of garbage a list, two thirds of a run's allocations.
+func readRoster(e *ends, about int) (*socketTable, error) {
+	type serverEnd struct {
+		sockID
+		waiting bool // in the accept queue
+	}
+	r := &socketTable{pairs: make([]connection, 0, about)}
+	servers := make([]serverEnd, 0, about)
 	err := e.each(func(which end, s *inetSocket) {
-		local, remote := netip.AddrPortFrom(s.src, s.sport), netip.AddrPortFrom(s.dst, s.dport)
 		settled := s.state == tcpEstablished || s.state == tcpCloseWait
 		if which == endServer {
 			addQueues(&r.server, s)
 			if settled {
-				at[tuple{local, remote}] = len(servers)
-				servers, waiting = append(servers, s.key()), append(waiting, s.inode == 0)
+				servers = append(servers, serverEnd{s.key(), s.inode == 0})
 			}
 			return
 		}
 		addQueues(&r.client, s)
 		if settled {
-			clients, keys = append(clients, s.key()), append(keys, tuple{remote, local})
+			r.pairs = append(r.pairs, connection{client: s.key()})
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i, k := range keys {
-		if j, ok := at[k]; ok {
-			mate[j] = clients[i]
-			r.pairs = append(r.pairs, connection{client: clients[i], server: servers[j]})
-			r.count(waiting[j])
+	order := func(s serverEnd, ends [tupleBytes]byte) int { return bytes.Compare(s.id[:tupleBytes], ends[:]) }
+	slices.SortFunc(servers, func(a, b serverEnd) int { return order(a, b.tuple()) })
+	found := 0
+	for _, p := range r.pairs {
+		if j, ok := slices.BinarySearchFunc(servers, p.client.peer(), order); ok {
+			r.pairs[found] = connection{p.client, servers[j].sockID}
+			found++
+			r.count(servers[j].waiting)
 		}
 	}
-	if len(r.pairs) > 0 {
+	if found > 0 {
+		r.pairs = r.pairs[:found]
 		return r, nil
 	}
-	for _, one := range waiting {
-		r.count(one)
-	}
 	// The other end is on another host, or the addresses are translated on the way.
-	for i := range max(len(clients), len(servers)) {
-		var p connection
-		if i < len(clients) {
-			p.client = clients[i]
+	for i, s := range servers {
+		if r.count(s.waiting); i == len(r.pairs) {
+			r.pairs = append(r.pairs, connection{})
 		}
-		if i < len(servers) {
-			p.server = servers[i]
-		}
-		r.pairs = append(r.pairs, p)
+		r.pairs[i].server = s.sockID
 	}
 	return r, nil
 }

@@ -233,7 +233,11 @@ func (s *socketSampler) list(at tick) (listed bool, err error) {
 		return false, nil
 	}
 	before := threadNs()
-	r, err := readRoster(&s.ends)
+	about := 64
+	if s.roster != nil {
+		about += len(s.roster.pairs)
+	}
+	r, err := readRoster(&s.ends, about)
 	if err != nil {
 		return false, err
 	}
