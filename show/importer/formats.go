@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"ceiling/internal/lazy"
 )
 
 const (
@@ -21,10 +19,9 @@ const (
 	wrkLoad  = `(?P<workers>\d+) threads and (?P<connections>\d+) connections`
 	quantile = `(?P<percent>[\d.]+)% +(?P<quantile>[\d.]+(?:us|ms|s|m|h))`
 	recorded = "(HdrHistogram - Recorded Latency)"
+	// wrk2Mark tells wrk2 from wrk.
+	wrk2Mark = `.*Thread calibration: .*|.*\(HdrHistogram - Recorded Latency\).*`
 )
-
-// wrk2Mark tells wrk2 from wrk.
-var wrk2Mark = lazy.Regexp(`Thread calibration: |\(HdrHistogram - Recorded Latency\)`)
 
 // wrkLines are those that wrk and wrk2 print.
 var wrkLines = []line{
@@ -41,13 +38,14 @@ var wrkLines = []line{
 // formats are the texts that are read.
 var formats = []format{
 	{
-		tool: Wrk, from: FromSent, loop: Closed, mark: matching(wrkLoad), not: wrk2Mark,
+		tool: Wrk, from: FromSent, loop: Closed, mark: wrkLoad, not: wrk2Mark,
 		// wrk.c, main: stats_correct with runtime / responses per connection.
 		caveats: []string{
 			"closed loop: a stalled server is sent less; wrk adds values for what it would have sent at the mean interval of each connection, which is an estimate and not a schedule: its mean and its percentiles above the median may be far above what it measured",
 			"latency counts from sending; the time a request waited for its connection is not in it",
 		},
-		lines:  append(wrkLines[:len(wrkLines):len(wrkLines)], within("Latency Distribution", "", quantile)),
+		lines:  wrkLines,
+		table:  []line{within("Latency Distribution", "", quantile)},
 		finish: finishWrk,
 	}, {
 		tool: Wrk2, from: FromDue, loop: Open, mark: wrk2Mark,
@@ -56,11 +54,12 @@ var formats = []format{
 			"the output lacks the target rate: a missed schedule shows only in the latency",
 		},
 		// The table that --u_latency adds is the service time.
-		lines:  append(wrkLines[:len(wrkLines):len(wrkLines)], within(recorded, "Latency Distribution", quantile)),
+		lines:  wrkLines,
+		table:  []line{within(recorded, "Latency Distribution", quantile)},
 		finish: finishWrk2,
 	}, {
 		// go-wrk.go, main: the time is that of all requests divided by the goroutines.
-		tool: GoWrk, from: FromSent, loop: Closed, pipelining: 1, mark: matching(`\d+ goroutine\(s\) running concurrently`),
+		tool: GoWrk, from: FromSent, loop: Closed, pipelining: 1, mark: `\d+ goroutine\(s\) running concurrently`,
 		caveats: []string{
 			omission,
 			"its time is the sum of all latencies over its goroutines and no clock's: rate × mean is the number of goroutines whatever happened, so Little's law tells nothing",
@@ -80,7 +79,7 @@ var formats = []format{
 		},
 		finish: finishGoWrk,
 	}, {
-		tool: Hey, from: FromSent, loop: Closed, pipelining: 1, bodiesOnly: true, mark: matching(`Total:\t[\d.]+ secs`),
+		tool: Hey, from: FromSent, loop: Closed, pipelining: 1, bodiesOnly: true, mark: `Total:\t[\d.]+ secs`,
 		caveats: []string{
 			omission + "; -q is per worker and does not change that",
 			"resolution 0.1 ms: a 0 is anything below 0.05 ms",
@@ -99,7 +98,7 @@ var formats = []format{
 		},
 		finish: finishHey,
 	}, {
-		tool: Ab, from: FromSent, loop: Closed, workers: 1, pipelining: 1, mark: lazy.Regexp(`(?m)^ *This is ApacheBench`),
+		tool: Ab, from: FromSent, loop: Closed, workers: 1, pipelining: 1, mark: `This is ApacheBench.*`,
 		caveats: []string{
 			omission,
 			wholeMs + "; its finer \"Time per request\" is connections × time ÷ requests and no measurement of one",
@@ -123,7 +122,7 @@ var formats = []format{
 		},
 		finish: finishAb,
 	}, {
-		tool: H2load, from: FromSent, loop: Closed, mark: matching(`finished in \S+, [\d.]+ req/s, .*|requests: \d+ total, .*`),
+		tool: H2load, from: FromSent, loop: Closed, mark: `finished in \S+, [\d.]+ req/s, .*|requests: \d+ total, .*`,
 		caveats: []string{omission, "the output lacks the URL and the requests in flight on a connection (-m)"},
 		lines: []line{
 			one("requests: … done", `requests: (?P<total>\d+) total, (?P<started>\d+) started, \d+ done, (?P<succeeded>\d+) succeeded, (?P<failed>\d+) failed, `+
@@ -139,7 +138,7 @@ var formats = []format{
 		finish: finishH2load,
 	}, {
 		tool: Autocannon, from: FromSent,
-		mark:    matching(`│ (?:Latency|Req/Sec) +│.*|(?:Latency \(ms\)|Req/Sec) +[\d.]+ +[\d.]+ +[\d.]+`),
+		mark:    `│ (?:Latency|Req/Sec) +│.*|(?:Latency \(ms\)|Req/Sec) +[\d.]+ +[\d.]+ +[\d.]+`,
 		caveats: []string{"closed loop unless it was given -R: stalls are under-represented (coordinated omission)", wholeMs},
 		lines: []line{
 			one("… requests in …s, … read", `(?P<about>[\d.]+[kM]?)(?: total)? requests in (?P<elapsed>[\d.]+s), (?P<read_1000>[\d.]+ [kMGT]?)B read`),

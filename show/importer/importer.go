@@ -156,7 +156,7 @@ func sniff(text []byte) (string, parser, error) {
 	}
 	var found []*format
 	for i := range formats {
-		if f := &formats[i]; f.mark().Match(text) && !(f.not != nil && f.not().Match(text)) {
+		if f := &formats[i]; matching(f.mark).Match(text) && (f.not == "" || !matching(f.not).Match(text)) {
 			found = append(found, f)
 		}
 	}

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"ceiling/internal/lazy"
 )
 
 // format is what a tool prints as text: what holds for every run of it, and its lines.
@@ -19,26 +17,27 @@ type format struct {
 	workers, pipelining int  // 0: the text says, or nobody knows
 	bodiesOnly          bool // the bytes lack heads
 	caveats             []string
-	mark                func() *regexp.Regexp // in every output of it, and of it only
-	not                 func() *regexp.Regexp // in the output of a similar tool
-	lines               []line
+	mark                string // a line in every output of it, and of it only
+	not                 string // a line in the output of a similar tool
+	lines, table        []line // in this order
 	// finish adds what no line says by itself.
 	finish func(t *text) error
 }
 
 // line is a line of a text. Its named groups are figures: see text.set.
 type line struct {
-	pattern  func() *regexp.Regexp
+	pattern  string
 	once     string // what the line is called where exactly one is wanted
 	from, to string // only between these; "" is an end of the text
 }
 
-func matching(pattern string) func() *regexp.Regexp {
-	return lazy.Regexp("(?m)^ *(?:" + pattern + ") *$")
+func one(name, pattern string) line        { return line{pattern, name, "", ""} }
+func some(pattern string) line             { return line{pattern, "", "", ""} }
+func within(from, to, pattern string) line { return line{pattern, "", from, to} }
+
+func matching(pattern string) *regexp.Regexp {
+	return regexp.MustCompile("(?m)^ *(?:" + pattern + ") *$")
 }
-func one(name, pattern string) line        { return line{matching(pattern), name, "", ""} }
-func some(pattern string) line             { return line{matching(pattern), "", "", ""} }
-func within(from, to, pattern string) line { return line{matching(pattern), "", from, to} }
 
 // text is an output as it is read.
 type text struct {
@@ -62,8 +61,8 @@ func (f *format) parse(data []byte) (Result, error) {
 	r := Result{Tool: f.tool, From: f.from, Loop: f.loop, Workers: f.workers, Pipelining: f.pipelining, BodiesOnly: f.bodiesOnly,
 		Caveats: slices.Clone(f.caveats)}
 	t := &text{r: &r, whole: string(data), others: map[string]string{}}
-	for i := range f.lines {
-		if err := t.read(&f.lines[i]); err != nil {
+	for _, l := range slices.Concat(f.lines, f.table) {
+		if err := t.read(&l); err != nil {
 			return r, err
 		}
 	}
@@ -88,12 +87,13 @@ func (t *text) read(l *line) error {
 	if l.to != "" {
 		in, _, _ = strings.Cut(in, l.to)
 	}
-	all := l.pattern().FindAllStringSubmatch(in, -1)
+	pattern := matching(l.pattern)
+	all := pattern.FindAllStringSubmatch(in, -1)
 	if l.once != "" && len(all) != 1 {
 		return fmt.Errorf("%d lines of %s in it, want 1", len(all), l.once)
 	}
 	for _, groups := range all {
-		for i, name := range l.pattern().SubexpNames() {
+		for i, name := range pattern.SubexpNames() {
 			if name == "" || groups[i] == "" {
 				continue
 			}
