@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/plan"
@@ -41,18 +42,16 @@ are records of earlier runs, or results of other tools.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error { return sh.compare(c, args, &f, &o) },
 	}
-	f.bind(c)
-	groupFlags(c)
-	p := c.Flags()
-	p.StringArrayVar(&o.serve, "serve", nil, "command that starts a server at {addr} (up to twice)")
-	p.StringVar(&o.path, "path", "", "path to request from a started server (default /)")
-	p.StringVar(&o.asked.FailOn, "fail-on", "", "exit 3 if true, 4 if inconclusive: 'rps<-5%,p99>+10%'")
-	p.IntVar(&o.asked.Blocks, "blocks", 0, "blocks of A B B A (0 = auto)")
-	p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A vs A (0 = auto)")
-	hide(c, "repeats", "slo", "targets", "connect-ramp", "link-speed")
-	p.Lookup("duration").DefValue, f.load.duration = "2s", "2s"
-	p.Lookup("pause").DefValue, f.plan.pause = "100ms", "100ms"
-	return c
+	return sh.declare(c, &f, func(p *pflag.FlagSet) {
+		p.StringArrayVar(&o.serve, "serve", nil, "command that starts a server at {addr} (up to twice)")
+		p.StringVar(&o.path, "path", "", "path to request from a started server (default /)")
+		p.StringVar(&o.asked.FailOn, "fail-on", "", "exit 3 if true, 4 if inconclusive: 'rps<-5%,p99>+10%'")
+		p.IntVar(&o.asked.Blocks, "blocks", 0, "blocks of A B B A (0 = auto)")
+		p.IntVar(&o.asked.NoiseBlocks, "noise-blocks", 0, "blocks of A vs A (0 = auto)")
+		hide(c, "repeats", "slo", "targets", "connect-ramp", "link-speed")
+		p.Lookup("duration").DefValue, f.load.duration = "2s", "2s"
+		p.Lookup("pause").DefValue, f.plan.pause = "100ms", "100ms"
+	})
 }
 
 func (sh *shell) compare(c *cobra.Command, args []string, f *runFlags, o *compareFlags) error {

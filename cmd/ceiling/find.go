@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
@@ -33,15 +34,13 @@ measured more than once. A run that can no longer pass stops early.`,
 			return sh.explore(c.Context(), &f, e, err)
 		},
 	}
-	f.bind(c)
-	groupFlags(c)
-	p := c.Flags()
-	p.StringVar(&start, "start", "", "first rate to test, requests/s (default: auto)")
-	p.StringVar(&most, "max-rate", "", "upper bound for the search (default: none)")
-	p.Float64Var(&within, "precision", 0.03, "target precision of the answer (0.03 = 3%)")
-	hide(c, "rate")
-	p.Lookup("duration").DefValue, f.load.duration = "5s", "5s"
-	return c
+	return sh.declare(c, &f, func(p *pflag.FlagSet) {
+		p.StringVar(&start, "start", "", "first rate to test, requests/s (default: auto)")
+		p.StringVar(&most, "max-rate", "", "upper bound for the search (default: none)")
+		p.Float64Var(&within, "precision", 0.03, "target precision of the answer (0.03 = 3%)")
+		hide(c, "rate")
+		p.Lookup("duration").DefValue, f.load.duration = "5s", "5s"
+	})
 }
 
 func bounds(f *spec.Find, start, most string, within float64) error {

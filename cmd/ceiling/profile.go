@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
@@ -48,13 +49,11 @@ the run, which measures its overhead.`,
 			return sh.perform(c.Context(), o, err)
 		},
 	}
-	f.bind(c)
-	groupFlags(c)
-	p := c.Flags()
-	p.StringVar(&f.output.files, "files", "", "directory for the profiles, as pprof and folded stacks")
-	hide(c, "profile")
-	p.Lookup("duration").DefValue, f.load.duration = "20s", "20s"
-	return c
+	return sh.declare(c, &f, func(p *pflag.FlagSet) {
+		p.StringVar(&f.output.files, "files", "", "directory for the profiles, as pprof and folded stacks")
+		hide(c, "profile")
+		p.Lookup("duration").DefValue, f.load.duration = "20s", "20s"
+	})
 }
 
 // writeProfiles writes a saved run's profiles: KIND.pprof.gz and KIND.folded each.

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
@@ -33,14 +34,12 @@ The resource that throughput follows is the bottleneck.`,
 			return sh.explore(c.Context(), &f, e, err)
 		},
 	}
-	f.bind(c)
-	groupFlags(c)
-	flags := c.Flags()
-	flags.Float64Var(&p.Share, "share", 0, "share removed from each resource (0 = auto)")
-	flags.StringVar(&p.Interface, "interface", "", "network interface to throttle")
-	flags.StringVar(&p.Namespace, "namespace", "", "network namespace of that interface")
-	flags.IntVar(&blocks, "blocks", 0, "measured blocks (0 = auto)")
-	hide(c, "rate", "arrivals", "repeats", "slo", "agents", "observe", "allow-loss", "controller")
-	flags.Lookup("duration").DefValue, f.load.duration = "3s", "3s"
-	return c
+	return sh.declare(c, &f, func(flags *pflag.FlagSet) {
+		flags.Float64Var(&p.Share, "share", 0, "share removed from each resource (0 = auto)")
+		flags.StringVar(&p.Interface, "interface", "", "network interface to throttle")
+		flags.StringVar(&p.Namespace, "namespace", "", "network namespace of that interface")
+		flags.IntVar(&blocks, "blocks", 0, "measured blocks (0 = auto)")
+		hide(c, "rate", "arrivals", "repeats", "slo", "agents", "observe", "allow-loss", "controller")
+		flags.Lookup("duration").DefValue, f.load.duration = "3s", "3s"
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ceiling/cmd/internal/command"
 	"ceiling/experiment/spec"
@@ -125,9 +126,7 @@ func newRun(sh *shell) *cobra.Command {
 			return sh.perform(c.Context(), o, err)
 		},
 	}
-	f.bind(c)
-	groupFlags(c)
-	return c
+	return sh.declare(c, &f, func(*pflag.FlagSet) {})
 }
 
 // kind returns the kind of load, from the URL, and refuses flags of another.
