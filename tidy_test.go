@@ -122,7 +122,7 @@ func mayImport() map[string][]string {
 		"show/importer":     {"experiment/spec", "internal/lazy", "internal/unit", "show/face"},
 		"show/journal": {"internal/text", "experiment/plan", "internal/durable", "internal/lazy", "internal/rebind", "internal/unit", "record", "show/chart",
 			"show/importer", "show/page", "verdict/prose"},
-		"show/path": {"internal/unit", "record"},
+		"show/path": {"internal/unit", "record", "show/layout"},
 		"show/live": {"experiment/spec", "internal/hist", "internal/secret", "internal/sys", "internal/unit", "record", "verdict",
 			"verdict/prose"},
 		"show/live/follow": {"experiment/plan", "experiment/spec", "record", "show/live", "internal/pause"},

@@ -44,6 +44,7 @@ func watchInTerminal(sh *shell, ctx context.Context, file record.File) error {
 	}
 	v := &view{sh: sh, board: live.NewBoard()}
 	v.terminal = terminal.Show(sh.Stderr.(*os.File), os.Environ(), v.board)
+	colours := terminal.Colours(os.Environ())
 	v.keep()
 	err := follow.Follow(ctx, file, v.board, words())
 	v.board.Form()
@@ -51,7 +52,7 @@ func watchInTerminal(sh *shell, ctx context.Context, file record.File) error {
 	v.settle()
 	if err == nil {
 		for _, line := range terminal.Frame(&snapshot, terminal.History{}, layout.Columns(sh.Stderr.(*os.File)), terminal.RowsMost) {
-			fmt.Fprintln(sh.Stderr, line)
+			fmt.Fprintln(sh.Stderr, colours.Replace(line))
 		}
 	}
 	return err

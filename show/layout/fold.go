@@ -4,8 +4,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/charmbracelet/x/ansi"
 )
 
 // besideLeast is the minimum width of a hanging text, in columns.
@@ -21,7 +19,7 @@ func (o Output) Fold(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
-		if ansi.StringWidth(line) <= o.Width() {
+		if TextWidth(line) <= o.Width() {
 			out = append(out, line)
 			continue
 		}
@@ -44,7 +42,7 @@ func goesOn(line, next string) bool {
 func (o Output) hung(line string) []string {
 	at := lastColumn(line, o.Width()-besideLeast)
 	head, tail := line[:at], line[at:]
-	indent := ansi.StringWidth(head)
+	indent := TextWidth(head)
 	var out []string
 	if o.Width()-indent < besideLeast {
 		if strings.TrimSpace(head) != "" {

@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
+	"github.com/clipperhouse/displaywidth"
 )
 
 // Output describes where a text is written.
@@ -43,15 +43,16 @@ func (o Output) Wrap(text string, width int) []string {
 	var lines []string
 	line := ""
 	for _, word := range words(text) {
-		if line != "" && ansi.StringWidth(line)+1+ansi.StringWidth(word) <= width {
+		if line != "" && TextWidth(line)+1+TextWidth(word) <= width {
 			line += " " + word
 			continue
 		}
 		if line != "" {
 			lines = append(lines, line)
 		}
-		for line = word; o.Screen && ansi.StringWidth(line) > width; line = ansi.TruncateLeft(line, width, "") {
-			lines = append(lines, ansi.Truncate(line, width, ""))
+		for line = word; o.Screen && TextWidth(line) > width; {
+			start := Truncate(line, width, "")
+			lines, line = append(lines, start), line[len(start):]
 		}
 	}
 	return append(lines, line)
@@ -86,6 +87,26 @@ func isUnit(word string) bool {
 func (o Output) Paragraph(w io.Writer, text string) error {
 	_, err := io.WriteString(w, strings.Join(o.Wrap(text, o.Width()), "\n")+"\n")
 	return err
+}
+
+// seen ignores escape sequences, which take no column.
+func seen() displaywidth.Options { return displaywidth.Options{ControlSequences: true} }
+
+// TextWidth returns how many columns a text takes.
+func TextWidth(text string) int { return seen().String(text) }
+
+// Truncate cuts a text that is wider; tail, which is within the width, is then its end.
+func Truncate(text string, width int, tail string) string {
+	return seen().TruncateString(text, width, tail)
+}
+
+// truncateLeft cuts the start off a text, to at most width columns with the head that takes its place.
+func truncateLeft(text string, width int, head string) string {
+	parts := displaywidth.StringGraphemes(text)
+	for over := TextWidth(text) + TextWidth(head) - width; over > 0 && parts.Next(); over -= parts.Width() {
+		text = text[len(parts.Value()):]
+	}
+	return head + text
 }
 
 // Bold highlights the main results.

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/charmbracelet/x/ansi"
 )
 
 // Column is a column of a table.
@@ -38,7 +36,7 @@ type Grid struct {
 func NewGrid(o Output, columns []Column) *Grid {
 	g := &Grid{o, columns, make([]int, len(columns))}
 	for i, c := range columns {
-		g.widths[i] = max(c.Width, ansi.StringWidth(c.Name))
+		g.widths[i] = max(c.Width, TextWidth(c.Name))
 	}
 	g.fit()
 	return g
@@ -65,7 +63,7 @@ func (g *Grid) Row(cells ...string) string {
 		if c.Least > 0 && g.out.Screen {
 			text = c.shorten(text, g.widths[i])
 		}
-		pad := max(g.widths[i]-ansi.StringWidth(text), 0)
+		pad := max(g.widths[i]-TextWidth(text), 0)
 		if c.Right {
 			b.WriteString(strings.Repeat(" ", owed+pad) + text)
 			owed = Gap
@@ -81,7 +79,7 @@ func (g *Grid) Row(cells ...string) string {
 func (g *Grid) Bounded(cells []string, least int) []string {
 	for i, c := range g.columns {
 		if g.out.Screen && c.Least == 0 && g.widths[i] > 0 {
-			cells[i] = ansi.Truncate(cells[i], max(g.widths[i], least), "…")
+			cells[i] = Truncate(cells[i], max(g.widths[i], least), "…")
 		}
 	}
 	return cells
@@ -149,10 +147,10 @@ func (g *Grid) fit() {
 }
 
 func (c *Column) shorten(text string, width int) string {
-	if over := ansi.StringWidth(text) - width; c.FromLeft && over > 0 {
-		return ansi.TruncateLeft(text, over+1, "…")
+	if c.FromLeft && TextWidth(text) > width {
+		return truncateLeft(text, width, "…")
 	}
-	return ansi.Truncate(text, width, "…")
+	return Truncate(text, width, "…")
 }
 
 // Table is rows of cells below a header, with two spaces between columns.
@@ -175,10 +173,10 @@ const (
 func (t *Table) Lines(o Output) []string {
 	g := &Grid{o, t.Columns, make([]int, len(t.Columns))}
 	for i, c := range t.Columns {
-		g.widths[i] = ansi.StringWidth(c.Name)
+		g.widths[i] = TextWidth(c.Name)
 		empty := true
 		for _, row := range t.Rows {
-			g.widths[i] = max(g.widths[i], ansi.StringWidth(row[i]))
+			g.widths[i] = max(g.widths[i], TextWidth(row[i]))
 			empty = empty && (row[i] == "" || row[i] == "-")
 		}
 		if empty && c.Drop > 0 || c.Drop == Hidden {
@@ -194,7 +192,7 @@ func (t *Table) Lines(o Output) []string {
 	for i, cells := range t.Rows {
 		text := g.Row(cells...)
 		if room >= barLeast {
-			text += strings.Repeat(" ", g.width()+Gap-ansi.StringWidth(text)) + Bar(t.Bars[i], slices.Max(t.Bars), room)
+			text += strings.Repeat(" ", g.width()+Gap-TextWidth(text)) + Bar(t.Bars[i], slices.Max(t.Bars), room)
 		}
 		lines = append(lines, strings.TrimRight(text, " "))
 	}

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/layout"
 )
 
 // Style is the terminal style of the boxes.
@@ -75,7 +74,7 @@ func Lines(p record.Path, width int, s Style) []Line {
 	}
 	var lines []Line
 	for i := range boxes {
-		lines = append(lines, Line{"", ansi.Truncate(g.names[i]+"  "+g.joined[i], width, "…")})
+		lines = append(lines, Line{"", layout.Truncate(g.names[i]+"  "+g.joined[i], width, "…")})
 	}
 	return lines
 }
@@ -128,7 +127,7 @@ func columns(rows []gridRow, from, to int) []int {
 	widths := make([]int, to-from)
 	for i := range widths {
 		for _, r := range rows {
-			widths[i] = max(widths[i], ansi.StringWidth(r.cells[from+i]))
+			widths[i] = max(widths[i], layout.TextWidth(r.cells[from+i]))
 		}
 	}
 	return widths
@@ -157,7 +156,7 @@ func (g *grid) lay(rows []gridRow, from int, widths []int, gap int) (lines []Lin
 				b.WriteString([]string{arrow, blank}[min(n, 1)])
 			}
 			text := r.cells[from+i]
-			b.WriteString(text + strings.Repeat(" ", width-ansi.StringWidth(text)))
+			b.WriteString(text + strings.Repeat(" ", width-layout.TextWidth(text)))
 		}
 		if text := strings.TrimRight(b.String(), " "); text != "" || r.name != "" {
 			lines = append(lines, Line{r.name, text})

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"ceiling/experiment/spec"
 	"ceiling/internal/unit"
 	"ceiling/record"
@@ -141,7 +139,7 @@ func part(m *record.Measured) string {
 
 func widest(texts []string) (most int) {
 	for _, text := range texts {
-		most = max(most, ansi.StringWidth(text))
+		most = max(most, layout.TextWidth(text))
 	}
 	return most
 }

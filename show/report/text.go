@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"ceiling/experiment/spec"
 	"ceiling/internal/secret"
 	"ceiling/internal/unit"
@@ -248,7 +246,7 @@ func spread(p *printer, r *record.Run) string {
 		late = fmt.Sprintf(", %d late", s.Late)
 	}
 	for _, text := range []string{ends + median + over + late, ends + over + late, ends + over} {
-		if ansi.StringWidth(text) <= p.Width()-rateWidth {
+		if layout.TextWidth(text) <= p.Width()-rateWidth {
 			return text
 		}
 	}

@@ -2,17 +2,14 @@ package terminal
 
 import (
 	"fmt"
-	"image/color"
 	"math"
 	"slices"
 	"strings"
 	"unicode"
 
-	"charm.land/lipgloss/v2"
-	"github.com/charmbracelet/x/ansi"
-
 	"ceiling/internal/unit"
 	"ceiling/record"
+	"ceiling/show/layout"
 	"ceiling/show/live"
 	"ceiling/show/path"
 )
@@ -37,13 +34,12 @@ type frame struct {
 	width int
 	names int // width of the names on the left
 	lines []line
-	paint paint
 }
 
 // Frame renders a snapshot in at most height lines of less than width columns, with ANSI colours.
 func Frame(s *live.Snapshot, trail History, width, height int) []string {
 	// Leave the last column free: some terminals wrap as soon as it is written.
-	f := &frame{s: s, trail: trail, width: max(width-1, 10), names: 10, paint: newPaint()}
+	f := &frame{s: s, trail: trail, width: max(width-1, 10), names: 10}
 	if f.width >= namesFrom {
 		f.names = path.NameWidth + 1
 	}
@@ -59,17 +55,17 @@ func Frame(s *live.Snapshot, trail History, width, height int) []string {
 const namesFrom = 48
 
 func (f *frame) add(rank int, text string) {
-	f.lines = append(f.lines, line{ansi.Truncate(text, f.width, "…"), rank})
+	f.lines = append(f.lines, line{layout.Truncate(text, f.width, "…"), rank})
 }
 
 func (f *frame) blank() { f.lines = append(f.lines, line{"", 9}) }
 
 // named adds a line with a name in the first column.
 func (f *frame) named(rank int, name, text string) {
-	if ansi.StringWidth(name) >= f.names {
+	if layout.TextWidth(name) >= f.names {
 		name = ""
 	}
-	f.add(rank, f.paint.name.Render(fmt.Sprintf("%-*s", f.names, name))+text)
+	f.add(rank, quiet.of(fmt.Sprintf("%-*s", f.names, name))+text)
 }
 
 // fit drops lines that do not fit, least important first and from the bottom.
@@ -92,14 +88,14 @@ func (f *frame) fit(height int) []string {
 
 func (f *frame) head() {
 	s := f.s
-	f.add(1, f.paint.strong.Render(clean(s.Title())))
+	f.add(1, strong.of(clean(s.Title())))
 	if load := s.Load(); load != "" {
-		f.add(6, f.paint.quiet.Render(load))
+		f.add(6, quiet.of(load))
 	}
 	if plan := s.PlanSays(); plan != "" {
 		f.add(1, clean(plan))
 		if s.Plan.Doing != "" && s.Plan.Answer == "" {
-			f.add(4, f.paint.quiet.Render(clean(s.Plan.Doing)))
+			f.add(4, quiet.of(clean(s.Plan.Doing)))
 		}
 	}
 	says := clean(s.Doing())
@@ -110,7 +106,7 @@ func (f *frame) head() {
 			says += " · " + t
 		}
 	}
-	bar := min(f.width-ansi.StringWidth(says)-2, 48)
+	bar := min(f.width-layout.TextWidth(says)-2, 48)
 	if bar >= 10 && s.Progress.Share >= 0 {
 		says = f.bar(s.Progress.Share, bar) + "  " + says
 	}
@@ -121,7 +117,7 @@ func (f *frame) head() {
 // bar draws a share of a width.
 func (f *frame) bar(share float64, width int) string {
 	full := int(math.Round(min(max(share, 0), 1) * float64(width)))
-	return f.paint.done.Render(strings.Repeat("━", full)) + f.paint.track.Render(strings.Repeat("─", width-full))
+	return blue.of(strings.Repeat("━", full)) + quiet.of(strings.Repeat("─", width-full))
 }
 
 func (f *frame) figures() {
@@ -135,14 +131,14 @@ func (f *frame) figures() {
 	if s.SoFar.Intervals > 0 && f.width >= 60 {
 		so = fmt.Sprintf("  %s in the window", unit.FormatRate(s.SoFar.PerS))
 	}
-	room := f.width - f.names - ansi.StringWidth(rate) - 1 - ansi.StringWidth(so)
-	f.named(0, "rate", f.paint.strong.Render(rate)+" "+f.paint.done.Render(f.spark(min(max(room, 0), 40)))+f.paint.quiet.Render(so))
+	room := f.width - f.names - layout.TextWidth(rate) - 1 - layout.TextWidth(so)
+	f.named(0, "rate", strong.of(rate)+" "+blue.of(f.spark(min(max(room, 0), 40)))+quiet.of(so))
 	f.times()
 	if text := s.HandshakesSay(); text != "" {
 		f.named(3, "handshakes", text)
 	}
 	if s.SoFar.Failed > 0 {
-		f.named(1, "failed", f.paint.bad.Render(fmt.Sprintf("%s errors", unit.FormatCount(int64(s.SoFar.Failed)))))
+		f.named(1, "failed", red.of(fmt.Sprintf("%s errors", unit.FormatCount(int64(s.SoFar.Failed)))))
 	}
 	if s.SoFar.Late > 0 {
 		f.named(5, "late", fmt.Sprintf("%d of %d samples late", s.SoFar.Late, s.SoFar.Intervals))
@@ -164,7 +160,7 @@ func (f *frame) times() {
 		return b.String()
 	}
 	last := func(ns int64) string { return live.Quantile(f.s.Last.Answered, ns) }
-	f.named(1, "response", f.paint.quiet.Render(row("p50", "p90", "p99", "max")))
+	f.named(1, "response", quiet.of(row("p50", "p90", "p99", "max")))
 	p := f.s.Last
 	f.named(1, "  last", row(last(p.P50Ns), last(p.P90Ns), last(p.P99Ns), last(p.MaxNs)))
 	if q := &f.s.SoFar.Response; q.Count > 0 {
@@ -231,7 +227,7 @@ const marksApartFrom = 100
 func (f *frame) path() {
 	p := f.s.Path()
 	if len(p.Places) == 0 {
-		f.named(3, "time goes", f.paint.quiet.Render(f.s.PathUnknown()))
+		f.named(3, "time goes", quiet.of(f.s.PathUnknown()))
 		f.blank()
 		return
 	}
@@ -243,7 +239,7 @@ func (f *frame) path() {
 			at.Uses[n].Name = clean(at.Uses[n].Name)
 		}
 	}
-	mark := func(i, n int) string { return f.paint.station(i).Render(strings.Repeat(marks()[i%len(marks())], n)) }
+	mark := func(i, n int) string { return stationColour(i).of(strings.Repeat(marks()[i%len(marks())], n)) }
 	var b strings.Builder
 	for i, n := range shares(p.Places, min(f.width-f.names, 60)) {
 		b.WriteString(mark(i, n))
@@ -254,7 +250,7 @@ func (f *frame) path() {
 		apart = " "
 	}
 	style := path.Style{Mark: func(i int) string { return mark(i, 1) + apart },
-		Strong: func(s string) string { return f.paint.strong.Render(s) }}
+		Strong: strong.of}
 	for _, l := range path.Lines(p, f.width-f.names, style) {
 		rank := 1
 		if l.Name == "busy" {
@@ -292,7 +288,7 @@ func flow(parts []string, between string, width int) []string {
 		switch {
 		case text == "":
 			text = p
-		case ansi.StringWidth(text)+len(between)+ansi.StringWidth(p) <= width:
+		case layout.TextWidth(text)+len(between)+layout.TextWidth(p) <= width:
 			text += between + p
 		default:
 			lines = append(lines, text)
@@ -318,7 +314,7 @@ func (f *frame) machines() {
 		l := &f.s.Links[i]
 		parts := []string{"in " + live.Carried(&l.Received), "out " + live.Carried(&l.Sent)}
 		if l.Sent.Limit.From == "" {
-			parts = append(parts, f.paint.quiet.Render("link speed unknown"))
+			parts = append(parts, quiet.of("link speed unknown"))
 		}
 		for n, text := range flow(parts, "  ", f.width-f.names) {
 			f.named(3+n, []string{clean(l.Iface), ""}[min(n, 1)], text)
@@ -335,10 +331,10 @@ func (f *frame) agents() {
 	for i := range f.s.Agents {
 		a := &f.s.Agents[i]
 		if i == agentsMost-1 && len(f.s.Agents) > agentsMost {
-			f.named(3, "", f.paint.quiet.Render(fmt.Sprintf("and %d more agents", len(f.s.Agents)-i)))
+			f.named(3, "", quiet.of(fmt.Sprintf("and %d more agents", len(f.s.Agents)-i)))
 			return
 		}
-		f.named(3, ansi.Truncate(clean(a.Name), f.names-1, "…"), a.Says())
+		f.named(3, layout.Truncate(clean(a.Name), f.names-1, "…"), a.Says())
 	}
 }
 
@@ -364,7 +360,7 @@ func (f *frame) host(h *live.Host, named bool) {
 		default:
 			text := fmt.Sprintf("%d %s %4s", c.CPU, f.core(c, 14), unit.Percent(c.Busy()))
 			if c.Shares[3] >= 0.01 {
-				text += f.paint.bad.Render(" " + unit.Percent(c.Shares[3]) + " stolen")
+				text += red.of(" " + unit.Percent(c.Shares[3]) + " stolen")
 			}
 			parts = append(parts, text)
 		}
@@ -386,9 +382,9 @@ func (f *frame) core(c *live.Core, width int) string {
 		upTo += c.Shares[i]
 		n := int(math.Round(upTo*float64(width))) - filled
 		filled += n
-		b.WriteString(f.paint.part(i).Render(strings.Repeat(mark, n)))
+		b.WriteString(partColour(i).of(strings.Repeat(mark, n)))
 	}
-	return b.String() + f.paint.track.Render(strings.Repeat("─", max(width-filled, 0)))
+	return b.String() + quiet.of(strings.Repeat("─", max(width-filled, 0)))
 }
 
 // becauseLines limits the lines of the verdict's reason.
@@ -397,7 +393,7 @@ const becauseLines = 3
 func (f *frame) verdict() {
 	s := f.s
 	if s.Formed == nil {
-		f.named(1, "verdict", f.paint.quiet.Render(s.VerdictBasis()))
+		f.named(1, "verdict", quiet.of(s.VerdictBasis()))
 		return
 	}
 	v := &s.Formed.Verdict
@@ -406,12 +402,12 @@ func (f *frame) verdict() {
 		name = "verdict"
 	}
 	basis, _, _ := strings.Cut(s.VerdictBasis(), " (")
-	f.named(0, name, f.paint.outcome(v.Outcome).Render(string(v.Outcome))+" · "+f.paint.strong.Render(
-		clean(string(v.Bottleneck)))+f.paint.quiet.Render("  "+basis))
-	lines := strings.Split(ansi.Wordwrap(clean(s.Formed.Because()), f.width-f.names, ""), "\n")
+	f.named(0, name, strong.of(outcomeColour(v.Outcome).of(string(v.Outcome)))+" · "+strong.of(
+		clean(string(v.Bottleneck)))+quiet.of("  "+basis))
+	lines := layout.Output{Screen: true}.Wrap(clean(s.Formed.Because()), f.width-f.names)
 	for i, text := range lines[:min(len(lines), becauseLines)] {
 		if i == becauseLines-1 && len(lines) > becauseLines {
-			text = ansi.Truncate(text, f.width-f.names-2, "") + " …"
+			text = layout.Truncate(text, f.width-f.names-2, "") + " …"
 		}
 		f.named(2+i, "", text)
 	}
@@ -428,33 +424,57 @@ func clean(text string) string {
 	}, text)
 }
 
-// paint is the styles; it uses the terminal's own sixteen colours, which suit its background.
-type paint struct {
-	strong, quiet, name, done, track, bad lipgloss.Style
-}
+// style is the escape sequence before a text, which another ends.
+type style string
 
-func newPaint() paint {
-	plain := lipgloss.NewStyle()
-	return paint{strong: plain.Bold(true), quiet: plain.Faint(true), name: plain.Faint(true), done: plain.Foreground(lipgloss.Blue),
-		track: plain.Faint(true), bad: plain.Foreground(lipgloss.Red)}
-}
+// The colours are the terminal's own, which suit its background.
+const (
+	strong  style = "\x1b[1m"
+	quiet   style = "\x1b[2m"
+	red     style = "\x1b[31m"
+	green   style = "\x1b[32m"
+	yellow  style = "\x1b[33m"
+	blue    style = "\x1b[34m"
+	magenta style = "\x1b[35m"
+	cyan    style = "\x1b[36m"
+	grey    style = "\x1b[90m"
+)
 
-func (p *paint) colored(colors []color.Color, i int) lipgloss.Style {
-	return lipgloss.NewStyle().Foreground(colors[i%len(colors)])
-}
-
-func (p *paint) station(i int) lipgloss.Style {
-	return p.colored([]color.Color{lipgloss.Blue, lipgloss.BrightBlack, lipgloss.Yellow, lipgloss.Red, lipgloss.BrightBlack, lipgloss.Cyan}, i)
-}
-
-func (p *paint) part(i int) lipgloss.Style {
-	return p.colored([]color.Color{lipgloss.Blue, lipgloss.Cyan, lipgloss.Magenta, lipgloss.Red}, i)
-}
-
-func (p *paint) outcome(is record.Outcome) lipgloss.Style {
-	at := map[record.Outcome]color.Color{record.Pass: lipgloss.Green, record.Valid: lipgloss.Green, record.Fail: lipgloss.Red}[is]
-	if at == nil {
-		at = lipgloss.Yellow
+func (s style) of(text string) string {
+	if text == "" {
+		return ""
 	}
-	return lipgloss.NewStyle().Bold(true).Foreground(at)
+	return string(s) + text + "\x1b[m"
+}
+
+func stationColour(i int) style {
+	colours := []style{blue, grey, yellow, red, grey, cyan}
+	return colours[i%len(colours)]
+}
+
+func partColour(i int) style {
+	colours := []style{blue, cyan, magenta, red}
+	return colours[i%len(colours)]
+}
+
+func outcomeColour(is record.Outcome) style {
+	switch is {
+	case record.Pass, record.Valid:
+		return green
+	case record.Fail:
+		return red
+	}
+	return yellow
+}
+
+// Colours returns what removes the colours from a frame, if the environment asks for none, and leaves the
+// rest of the styles.
+func Colours(environ []string) *strings.Replacer {
+	var none []string
+	if slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, "NO_COLOR=") && v != "NO_COLOR=" }) {
+		for _, s := range []style{red, green, yellow, blue, magenta, cyan, grey} {
+			none = append(none, string(s), "")
+		}
+	}
+	return strings.NewReplacer(none...)
 }

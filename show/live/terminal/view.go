@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/charmbracelet/colorprofile"
-	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 
 	"ceiling/show/layout"
@@ -33,7 +32,7 @@ const (
 type View struct {
 	w       *os.File
 	board   *live.Board
-	profile colorprofile.Profile
+	colours *strings.Replacer
 	release func()
 	end     chan struct{}
 	done    chan struct{}
@@ -45,7 +44,7 @@ type View struct {
 
 // Show starts painting.
 func Show(w *os.File, environ []string, board *live.Board) *View {
-	v := &View{w: w, board: board, profile: colorprofile.Detect(w, environ), release: board.Look(),
+	v := &View{w: w, board: board, colours: Colours(environ), release: board.Look(),
 		end: make(chan struct{}), done: make(chan struct{})}
 	go v.paint()
 	return v
@@ -140,15 +139,14 @@ func (v *View) write(p *painter, frame []string) error {
 	if up := rows(p.frame, v.w); up > 1 {
 		fmt.Fprintf(&out, "\x1b[%dA", up-1)
 	}
-	text := colorprofile.Writer{Forward: &out, Profile: v.profile}
 	for _, line := range lines {
-		fmt.Fprintf(&text, "%s\x1b[K\r\n", clean(line))
+		fmt.Fprintf(&out, "%s\x1b[K\r\n", clean(line))
 	}
 	for i, line := range frame {
 		if i > 0 {
 			out.WriteString("\r\n")
 		}
-		fmt.Fprintf(&text, "%s\x1b[K", line)
+		fmt.Fprintf(&out, "%s\x1b[K", v.colours.Replace(line))
 	}
 	out.WriteString("\x1b[J")
 	if _, err := v.w.Write(out.Bytes()); err != nil {
@@ -165,7 +163,7 @@ func (v *View) write(p *painter, frame []string) error {
 func rows(frame []string, w *os.File) int {
 	width, n := layout.Columns(w), 0
 	for _, line := range frame {
-		n += max((ansi.StringWidth(line)+width-1)/width, 1)
+		n += max((layout.TextWidth(line)+width-1)/width, 1)
 	}
 	return n
 }
