@@ -5,6 +5,7 @@ package observe
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"syscall"
 )
@@ -56,52 +57,90 @@ type question struct {
 	request []byte
 }
 
-// connectionQuestions ask for the sockets that have port at either end, of both families: a
-// dual-stack server's sockets are IPv6, its clients' IPv4. Every dump walks the whole hash table of
-// connections, whatever the filter: 0.15 to 5 ms were seen for the 262,144 buckets of a 16 GB host.
-// The older request asks for one family like the newer one, but the kernel answers it with both
-// (inet_diag_dump_compat), which saves the second walk.
-func connectionQuestions(port uint16) []question {
+// A listing is the TCP sockets of both families that a dump is to have.
+type listing struct {
+	states uint32
+	shows  uint8  // attributes of the answers
+	port   uint16 // its own; 0: any
+	filter []byte // an attribute; nil: none
+}
+
+// inOne asks with the older request. It asks for one family like the newer one, but the kernel answers it
+// with both (inet_diag_dump_compat), which saves a second walk: every dump walks the whole hash table of
+// connections, whatever the filter, and 0.15 to 5 ms were seen for the 262,144 buckets of a 16 GB host.
+func (l listing) inOne() []question {
 	p := make([]byte, nlHeadBytes+oldReqBytes, inetDiagRequestMax)
 	b := p[nlHeadBytes:]
-	b[0] = syscall.AF_INET
-	binary.NativeEndian.PutUint32(b[oldReqStates:], connectionStates)
-	return []question{{tcpDiagGetSock, appendPortFilter(p, port)}}
+	b[0], b[3] = syscall.AF_INET, l.shows
+	binary.NativeEndian.PutUint32(b[oldReqStates:], l.states)
+	binary.BigEndian.PutUint16(b[oldReqSport:], l.port)
+	return []question{{tcpDiagGetSock, append(p, l.filter...)}}
 }
 
-// connectionQuestionsByFamily ask the same in two dumps, for a kernel that refuses the older
-// request.
-func connectionQuestionsByFamily(port uint16) []question {
-	var q []question
+// byFamily asks the same in two dumps, for a kernel that refuses the older request.
+func (l listing) byFamily() (q []question) {
 	for _, family := range []uint8{syscall.AF_INET, syscall.AF_INET6} {
 		p := make([]byte, nlHeadBytes+inetDiagReqBytes, inetDiagRequestMax)
-		fillRequest(p[nlHeadBytes:], family, connectionStates)
-		q = append(q, question{sockDiagByFamily, appendPortFilter(p, port)})
+		b := p[nlHeadBytes:]
+		fillRequest(b, family, l.states)
+		b[2] = l.shows
+		binary.BigEndian.PutUint16(b[inetDiagReqSport:], l.port)
+		q = append(q, question{sockDiagByFamily, append(p, l.filter...)})
 	}
 	return q
 }
 
-// listenQuestions ask for the listening sockets on port, of both families, also with the older
-// request.
-func listenQuestions(port uint16) []question {
-	p := make([]byte, nlHeadBytes+oldReqBytes)
-	b := p[nlHeadBytes:]
-	b[0] = syscall.AF_INET
-	binary.NativeEndian.PutUint32(b[oldReqStates:], listenStates)
-	binary.BigEndian.PutUint16(b[oldReqSport:], port)
-	return []question{{tcpDiagGetSock, p}}
+// A socketLister dumps TCP sockets.
+type socketLister struct {
+	*dumper
+	questions []question
+	socket    inetSocket
 }
 
-// listenQuestionsByFamily ask the same in two dumps.
-func listenQuestionsByFamily(port uint16) []question {
-	var q []question
-	for _, family := range []uint8{syscall.AF_INET, syscall.AF_INET6} {
-		p := make([]byte, nlHeadBytes+inetDiagReqBytes)
-		fillRequest(p[nlHeadBytes:], family, listenStates)
-		binary.BigEndian.PutUint16(p[nlHeadBytes+inetDiagReqSport:], port)
-		q = append(q, question{sockDiagByFamily, p})
+// newSocketLister opens a netlink socket in the calling thread's network namespace, and finds which form of
+// the question the kernel answers, by asking for listening sockets: their table is small.
+func newSocketLister(l listing) (*socketLister, error) {
+	d, err := newDumper(netlinkSockDiag)
+	if err != nil {
+		return nil, err
 	}
-	return q
+	s, probe := &socketLister{dumper: d}, l
+	probe.states = listenStates
+	nothing := func(*inetSocket) {}
+	if s.questions = probe.inOne(); s.each(nothing) == nil {
+		s.questions = l.inOne()
+		return s, nil
+	}
+	s.questions = probe.byFamily()
+	if err := s.each(nothing); err != nil {
+		d.close()
+		return nil, err
+	}
+	s.questions = l.byFamily()
+	return s, nil
+}
+
+// each visits the sockets, each valid during its visit only.
+func (l *socketLister) each(visit func(*inetSocket)) error {
+	for _, q := range l.questions {
+		if err := l.ask(q.request, q.kind, syscall.NLM_F_DUMP); err != nil {
+			return err
+		}
+		for {
+			body, more, err := l.next()
+			if err != nil {
+				return fmt.Errorf("list TCP sockets: %w", err)
+			}
+			if !more {
+				break
+			}
+			if err := parseInetSocket(body, &l.socket); err != nil {
+				return err
+			}
+			visit(&l.socket)
+		}
+	}
+	return nil
 }
 
 func fillRequest(p []byte, family uint8, states uint32) {

@@ -34,63 +34,31 @@ func takes(addr, target netip.AddrPort) bool {
 
 // inetListeners lists the target's listeners repeatedly.
 type inetListeners struct {
-	d         *dumper
-	target    netip.AddrPort
-	questions []question
-	socket    inetSocket
+	*socketLister
+	target netip.AddrPort
 }
 
-// newInetListeners opens a netlink socket in the calling thread's network namespace, and finds
-// which form of the question the kernel answers.
+func listenListing(target netip.AddrPort) listing {
+	return listing{states: listenStates, port: target.Port()}
+}
+
+// newInetListeners opens a list in the calling thread's network namespace.
 func newInetListeners(target netip.AddrPort) (*inetListeners, error) {
-	d, err := newDumper(netlinkSockDiag)
-	if err != nil {
-		return nil, err
-	}
-	l := &inetListeners{d: d, target: target, questions: listenQuestions(target.Port())}
-	if _, err = l.list(nil); err != nil {
-		l.questions = listenQuestionsByFamily(target.Port())
-		_, err = l.list(nil)
-	}
-	if err != nil {
-		d.close()
-		return nil, err
-	}
-	return l, nil
+	l, err := newSocketLister(listenListing(target))
+	return &inetListeners{l, target}, err
 }
 
 // list reads the listeners into out[:0].
 func (l *inetListeners) list(out []listener) ([]listener, error) {
 	out = out[:0]
-	for _, q := range l.questions {
-		if err := l.d.ask(q.request, q.kind, syscall.NLM_F_DUMP); err != nil {
-			return out, err
+	err := l.each(func(s *inetSocket) {
+		addr := netip.AddrPortFrom(s.src, s.sport)
+		if s.state == tcpListen && takes(addr, l.target) {
+			out = append(out, listener{inode: uint64(s.inode), addr: addr, queue: int(s.rqueue), max: int(s.wqueue), uid: int(s.uid)})
 		}
-		for {
-			body, more, err := l.d.next()
-			if err != nil {
-				return out, fmt.Errorf("list listening sockets: %w", err)
-			}
-			if !more {
-				break
-			}
-			if err := parseInetSocket(body, &l.socket); err != nil {
-				return out, err
-			}
-			s := &l.socket
-			addr := netip.AddrPortFrom(s.src, s.sport)
-			if s.state != tcpListen || !takes(addr, l.target) {
-				continue
-			}
-			out = append(out, listener{
-				inode: uint64(s.inode), addr: addr, queue: int(s.rqueue), max: int(s.wqueue), uid: int(s.uid),
-			})
-		}
-	}
-	return out, nil
+	})
+	return out, err
 }
-
-func (l *inetListeners) close() { l.d.close() }
 
 // procTCP is one line of /proc/net/tcp or tcp6 (net/ipv4/tcp_ipv4.c, get_tcp4_sock): "N: ADDR:PORT
 // ADDR:PORT STATE TX:RX TR:WHEN RETRANS UID TIMEOUT INODE ...", hexadecimal; an address is one or

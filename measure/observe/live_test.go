@@ -325,7 +325,7 @@ func TestConnectionsInTheAcceptQueue(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].queue != 3 || found[0].max < 3 || found[0].addr != addr {
 		t.Errorf("%+v %v", found, err)
 	}
-	ls.questions = listenQuestionsByFamily(addr.Port())
+	ls.questions = listenListing(addr).byFamily()
 	if again, err := ls.list(nil); err != nil || len(again) != 1 || again[0] != found[0] {
 		t.Errorf("asked by family: %+v %v", again, err)
 	}
@@ -372,7 +372,7 @@ func TestQuestionsAgree(t *testing.T) {
 		return client, server
 	}
 	for name, q := range map[string][]question{
-		"one walk": connectionQuestions(target.Port()), "by family": connectionQuestionsByFamily(target.Port()),
+		"one walk": connectionListing(target).inOne(), "by family": connectionListing(target).byFamily(),
 	} {
 		if client, server := ask(q); client != 4 || server != 4 {
 			t.Errorf("%s: %d clients, %d servers", name, client, server)

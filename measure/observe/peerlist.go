@@ -43,27 +43,9 @@ type peerSocket struct {
 	quiet      bool
 }
 
-// peerQuestions ask for all TCP sockets except those whose own port is port (0: all), with
-// TCP_INFO.
-func peerQuestions(port uint16) []question {
-	p := make([]byte, nlHeadBytes+oldReqBytes, inetDiagRequestMax)
-	b := p[nlHeadBytes:]
-	b[0] = syscall.AF_INET
-	b[3] = askInfo
-	binary.NativeEndian.PutUint32(b[oldReqStates:], peerStates)
-	return []question{{tcpDiagGetSock, appendNotPortFilter(p, port)}}
-}
-
-// peerQuestionsByFamily ask the same in two dumps.
-func peerQuestionsByFamily(port uint16) []question {
-	var q []question
-	for _, family := range []uint8{syscall.AF_INET, syscall.AF_INET6} {
-		p := make([]byte, nlHeadBytes+inetDiagReqBytes, inetDiagRequestMax)
-		fillRequest(p[nlHeadBytes:], family, peerStates)
-		p[nlHeadBytes+2] = askInfo
-		q = append(q, question{sockDiagByFamily, appendNotPortFilter(p, port)})
-	}
-	return q
+// peerListing has all TCP sockets except those whose own port is port (0: all), with TCP_INFO.
+func peerListing(port uint16) listing {
+	return listing{states: peerStates, shows: askInfo, filter: appendNotPortFilter(nil, port)}
 }
 
 // appendNotPortFilter appends the filter "source port is not port", see
@@ -95,23 +77,8 @@ func appendNotPortFilter(p []byte, port uint16) []byte {
 func (p *peerSampler) listTCP() error {
 	clear(p.listening)
 	first := len(p.all)
-	for _, q := range p.questions {
-		if err := p.tcp.ask(q.request, q.kind, syscall.NLM_F_DUMP); err != nil {
-			return err
-		}
-		for {
-			body, more, err := p.tcp.next()
-			if err != nil {
-				return err
-			}
-			if !more {
-				break
-			}
-			if err := parseInetSocket(body, &p.socket); err != nil {
-				return err
-			}
-			p.takeTCP(&p.socket)
-		}
+	if err := p.tcp.each(p.takeTCP); err != nil {
+		return err
 	}
 	kept := p.all[:first]
 	for _, s := range p.all[first:] {
@@ -186,7 +153,7 @@ func (one *peerSocket) askAny(question []byte) {
 
 // refresh looks up each of the known sockets again. It returns false if one is gone.
 func (p *peerSampler) refresh() (fresh bool, err error) {
-	unix, n := false, len(p.all)
+	unix, n, socket := false, len(p.all), &p.tcp.socket
 	for i := range p.all {
 		one := &p.all[i]
 		if one.path != "" {
@@ -204,13 +171,13 @@ func (p *peerSampler) refresh() (fresh bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if err := parseInetSocket(body, &p.socket); err != nil {
+		if err := parseInetSocket(body, socket); err != nil {
 			return false, err
 		}
-		if p.socket.inode != one.inode || 1<<p.socket.state&peerStates == 0 {
+		if socket.inode != one.inode || 1<<socket.state&peerStates == 0 {
 			return false, nil
 		}
-		*one = peerOfTCP(&p.socket)
+		*one = peerOfTCP(socket)
 	}
 	if !unix {
 		return true, nil

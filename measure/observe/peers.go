@@ -41,11 +41,10 @@ type peerSampler struct {
 	subject   *subject
 	target    netip.AddrPort
 	filesMost int
-	tcp, unix *dumper
-	questions []question
+	tcp       *socketLister
+	unix      *dumper
 	request   []byte // about unix sockets
 
-	socket     inetSocket
 	unixSocket unixSocket
 	exact      []byte // the question for one socket
 	owners     *owners
@@ -83,7 +82,7 @@ type peerOwners struct {
 func newPeerSampler(t *tools, s *subject, target netip.AddrPort) (*peerSampler, error) {
 	p := &peerSampler{
 		t: t, subject: s, target: target, filesMost: peerFilesMost,
-		questions: peerQuestions(target.Port()), request: unixRequest(1<<tcpEstablished, unixShows), exact: exactQuestion(),
+		request: unixRequest(1<<tcpEstablished, unixShows), exact: exactQuestion(),
 		peerList: peerList{
 			files: -1, listening: make(map[uint16]struct{}), paths: make(map[uint32]string), peerOf: make(map[uint32]uint32),
 		},
@@ -92,22 +91,14 @@ func newPeerSampler(t *tools, s *subject, target netip.AddrPort) (*peerSampler, 
 		peers: make([]record.Peer, 0, peersMost),
 	}
 	var err error
-	if p.tcp, err = newDumper(netlinkSockDiag); err != nil {
+	if p.tcp, err = newSocketLister(peerListing(target.Port())); err != nil {
 		return nil, err
 	}
 	if p.unix, err = newDumper(netlinkSockDiag); err != nil {
 		p.tcp.close()
 		return nil, err
 	}
-	p.owners = newOwners(t, s, p.tcp)
-	if p.listTCP() != nil {
-		p.questions = peerQuestionsByFamily(target.Port())
-		err = p.listTCP()
-	}
-	if err != nil {
-		p.close()
-		return nil, err
-	}
+	p.owners = newOwners(t, s, p.tcp.dumper)
 	return p, nil
 }
 

@@ -103,7 +103,7 @@ func TestPeers(t *testing.T) {
 	if row.Cut || !slices.IsSortedFunc(row.Peers, func(a, b record.Peer) int { return b.Sockets - a.Sockets }) {
 		t.Errorf("%+v", row)
 	}
-	p.questions, p.files = peerQuestionsByFamily(target.Port()), -1
+	p.tcp.questions, p.files = peerListing(target.Port()).byFamily(), -1
 	if again := p.look(t); !slices.Equal(again.Peers, row.Peers) {
 		t.Errorf("asked by family: %+v, want %+v", again, row)
 	}
@@ -203,14 +203,14 @@ func TestPeersRefresh(t *testing.T) {
 func TestPeerQuestions(t *testing.T) {
 	own, target := listen(t, "tcp4", "127.0.0.1:0")
 	connect(t, own, 2)
-	for name, ask := range map[string]func(uint16) []question{"one walk": peerQuestions, "by family": peerQuestionsByFamily} {
+	for name, ask := range map[string]func(listing) []question{"one walk": listing.inOne, "by family": listing.byFamily} {
 		for port, wantOwn := range map[uint16]int{target.Port(): 0, target.Port() - 1: 3, target.Port() + 1: 3, 0: 3} {
 			d, err := newDumper(netlinkSockDiag)
 			if err != nil {
 				t.Fatal(err)
 			}
 			ours, theirs := 0, 0
-			for _, q := range ask(port) {
+			for _, q := range ask(peerListing(port)) {
 				if err := d.ask(q.request, q.kind, syscall.NLM_F_DUMP); err != nil {
 					t.Fatal(err)
 				}

@@ -3,9 +3,7 @@
 package observe
 
 import (
-	"fmt"
 	"net/netip"
-	"syscall"
 
 	"ceiling/internal/sys"
 	"ceiling/record"
@@ -26,57 +24,30 @@ const (
 
 // connections lists the sockets that belong to the target.
 type connections struct {
-	d         *dumper
-	target    netip.AddrPort
-	only      end // endNone: both
-	questions []question
-	socket    inetSocket
+	*socketLister
+	target netip.AddrPort
+	only   end // endNone: both
 }
 
-// newConnections opens a netlink socket in the calling thread's network namespace, and finds which
-// form of the question the kernel answers.
+// connectionListing has the sockets with the target's port at either end: a dual-stack server's are IPv6,
+// its clients' IPv4.
+func connectionListing(target netip.AddrPort) listing {
+	return listing{states: connectionStates, filter: appendPortFilter(nil, target.Port())}
+}
+
+// newConnections opens a list in the calling thread's network namespace.
 func newConnections(target netip.AddrPort) (*connections, error) {
-	d, err := newDumper(netlinkSockDiag)
-	if err != nil {
-		return nil, err
-	}
-	c := &connections{d: d, target: target}
-	c.questions = connectionQuestions(target.Port())
-	if err = c.each(func(end, *inetSocket) {}); err != nil {
-		c.questions = connectionQuestionsByFamily(target.Port())
-		err = c.each(func(end, *inetSocket) {})
-	}
-	if err != nil {
-		d.close()
-		return nil, err
-	}
-	return c, nil
+	l, err := newSocketLister(connectionListing(target))
+	return &connections{socketLister: l, target: target}, err
 }
 
-// each dumps the sockets of both families and visits the target's. The socket is valid during the
-// visit only.
+// each visits the target's sockets.
 func (c *connections) each(visit func(end, *inetSocket)) error {
-	for _, q := range c.questions {
-		if err := c.d.ask(q.request, q.kind, syscall.NLM_F_DUMP); err != nil {
-			return err
+	return c.socketLister.each(func(s *inetSocket) {
+		if e := endOf(s, c.target); e != endNone && (c.only == endNone || c.only == e) {
+			visit(e, s)
 		}
-		for {
-			body, more, err := c.d.next()
-			if err != nil {
-				return fmt.Errorf("list TCP sockets: %w", err)
-			}
-			if !more {
-				break
-			}
-			if err := parseInetSocket(body, &c.socket); err != nil {
-				return err
-			}
-			if e := endOf(&c.socket, c.target); e != endNone && (c.only == endNone || c.only == e) {
-				visit(e, &c.socket)
-			}
-		}
-	}
-	return nil
+	})
 }
 
 // endOf returns which end of the run's connections a socket is. A server's socket may have any
@@ -92,8 +63,6 @@ func endOf(s *inetSocket, target netip.AddrPort) end {
 	}
 	return endNone
 }
-
-func (c *connections) close() { c.d.close() }
 
 // addQueues adds one socket to its end's sums.
 func addQueues(q *record.EndQueues, s *inetSocket) {
