@@ -151,12 +151,18 @@ func (t *Types) find(kind int, name string) (id uint32, ok bool) {
 	if id, ok = t.found[name]; ok {
 		return id, true
 	}
-	place := bytes.Index(t.strings, []byte("\x00"+name+"\x00")) // each text stands once
-	if place < 0 {
-		return 0, false
+	place := 0
+	for text := []byte(name + "\x00"); ; place++ { // each text stands once
+		i := bytes.Index(t.strings[place:], text) // three times as fast as with the NUL before it
+		if place += i; i < 0 {
+			return 0, false
+		}
+		if place > 0 && t.strings[place-1] == 0 {
+			break
+		}
 	}
 	for id, at := range t.at[1:] {
-		if k, _ := t.kind(at); k == kind && t.word(at, 0) == uint32(place)+1 {
+		if k, _ := t.kind(at); k == kind && t.word(at, 0) == uint32(place) {
 			t.found[name] = uint32(id) + 1
 			return uint32(id) + 1, true
 		}
