@@ -118,7 +118,8 @@ func (s *stream) forget() {
 	s.rows.SetEscapeHTML(false)
 }
 
-// document appends one line after the rows and syncs it to disk before returning.
+// document appends one line after the rows and syncs it to disk before returning, except for those that the
+// result follows at once: its sync has them too.
 func (s *stream) document(kind string, v any) error {
 	if s.file == nil {
 		return errors.New("the record is closed")
@@ -135,6 +136,9 @@ func (s *stream) document(kind string, v any) error {
 	}
 	if _, err := s.write(line); err != nil {
 		return err
+	}
+	if kind == kindHistogram || kind == kindAttachment {
+		return nil
 	}
 	return s.file.Sync()
 }
