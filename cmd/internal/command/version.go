@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"sync"
 
 	"github.com/spf13/cobra"
 )
@@ -15,7 +16,7 @@ import (
 var release string // read-only
 
 // Version returns the release, the module's version, or the commit of the build.
-func Version() string {
+var Version = sync.OnceValue(func() string {
 	if release != "" {
 		return release
 	}
@@ -30,7 +31,7 @@ func Version() string {
 		return v
 	}
 	return "build-" + buildID() // without git: two builds still differ
-}
+}) // read-only
 
 // setting returns a setting of the build; "" if it was not recorded.
 func setting(info *debug.BuildInfo, key string) string {
