@@ -31,18 +31,18 @@ var files embed.FS
 // CPU, and a report has a few dozen.
 var sentences = sync.OnceValue(readLibrary) // read-only
 
-// library has the sentences by code.
-type library map[string]sentence
-
-// sentence is the text of a template, and what it parses to.
-type sentence struct {
-	text   string
-	parsed func() *template.Template
+// library has the texts of the templates by code, and what those that were needed parse to.
+type library struct {
+	texts  map[string]string
+	parsed sync.Map
 }
 
-// readLibrary splits the files at their definitions, which begin a line.
-func readLibrary() library {
-	l := library{}
+// define begins a template, and a line.
+const define = "\n{{define \""
+
+// readLibrary splits the files at their definitions.
+func readLibrary() *library {
+	l := &library{texts: make(map[string]string, 1000)}
 	names, err := fs.Glob(files, "*.tmpl")
 	if err != nil {
 		panic(err) // the pattern is above
@@ -52,27 +52,31 @@ func readLibrary() library {
 		if err != nil {
 			panic(err) // it is embedded
 		}
-		const define = "\n{{define \""
 		for _, part := range strings.Split("\n"+string(text), define)[1:] {
 			code, _, _ := strings.Cut(part, `"`)
-			l[code] = sentence{define[1:] + part, sync.OnceValue(func() *template.Template { return l.parse(code) })}
+			l.texts[code] = part
 		}
 	}
 	return l
 }
 
 // template returns the template of a code, nil for an unknown one.
-func (l library) template(code string) *template.Template {
-	if s, known := l[code]; known {
-		return s.parsed()
+func (l *library) template(code string) *template.Template {
+	if t, have := l.parsed.Load(code); have {
+		return t.(*template.Template)
 	}
-	return nil
+	if _, known := l.texts[code]; !known {
+		return nil
+	}
+	t := l.parse(code)
+	l.parsed.Store(code, t)
+	return t
 }
 
-func (l library) parse(code string) *template.Template {
+func (l *library) parse(code string) *template.Template {
 	t := template.New("").Option("missingkey=error").Funcs(functions())
 	for _, text := range l.withOthers(code, nil) {
-		t = template.Must(t.Parse(text))
+		t = template.Must(t.Parse(define[1:] + text))
 	}
 	return t.Lookup(code)
 }
@@ -81,8 +85,8 @@ func (l library) parse(code string) *template.Template {
 var others = lazy.Regexp(`{{-? ?template "([^"]+)"`)
 
 // withOthers returns the texts of a code and of all that it calls.
-func (l library) withOthers(code string, have []string) []string {
-	text := l[code].text
+func (l *library) withOthers(code string, have []string) []string {
+	text := l.texts[code]
 	if slices.Contains(have, text) {
 		return have
 	}

@@ -155,7 +155,7 @@ func branch(n *parse.BranchNode, root, inside bool, all map[string]bool) {
 func TestCodesAndSentences(t *testing.T) {
 	used := map[string]bool{}
 	defined := map[string]bool{}
-	for code := range sentences() {
+	for code := range sentences().texts {
 		defined[code] = true
 	}
 	for _, s := range statements(t) {
@@ -220,7 +220,7 @@ func uses(n parse.Node, used map[string]bool) {
 
 // TestSentencesAreWhole: a sentence has every template that it calls, and those that these call.
 func TestSentencesAreWhole(t *testing.T) {
-	for _, code := range slices.Sorted(maps.Keys(sentences())) {
+	for _, code := range slices.Sorted(maps.Keys(sentences().texts)) {
 		one := sentences().template(code)
 		for _, part := range one.Templates() {
 			called := map[string]bool{}
@@ -268,7 +268,7 @@ func FuzzText(f *testing.F) {
 	f.Add(`{"code":"killed","with":{"covered_s":1,"asked_s":null}}`)
 	f.Add(`{"code":"inconclusive","with":{"missing":[{"code":"killed"}]}}`)
 	f.Add(`{"code":"caveat.errors","with":{"share":true,"kinds":1e300}}`)
-	for code := range sentences() {
+	for code := range sentences().texts {
 		f.Add(fmt.Sprintf(`{"code":%q,"with":{}}`, code))
 	}
 	f.Fuzz(func(_ *testing.T, text string) {
