@@ -22,7 +22,8 @@ func LinksPprof(pid int) (bool, error) {
 	if _, err := buildinfo.Read(f); err != nil {
 		return false, nil // not a Go program
 	}
-	return contains(functionNames(f), []byte("net/http/pprof.Index"))
+	// Without "net/", because n begins so many words that the search takes twice as long.
+	return contains(functionNames(f), []byte("http/pprof.Index"))
 }
 
 // functionNames returns the part of a program with the names of its functions: Go's line table, a
