@@ -66,13 +66,14 @@ func (h host) text(name string) string {
 // The main thread alone does not tell: an earlier run of this process may have had it watch the
 // sockets from one CPU, and Go keeps a main thread whose goroutine has ended (runtime/proc.go, mexit).
 func (h host) cpusAllowed() (list string, n int) {
-	threads, err := fs.Glob(h.root, "proc/self/task/[0-9]*/status")
+	threads, err := fs.ReadDir(h.root, "proc/self/task")
 	if err != nil {
 		return "", 0
 	}
 	var all []int
-	for _, name := range threads {
-		if cpus, err := spec.ParseCPUList(sys.Field([]byte(h.text(name)), "Cpus_allowed_list")); err == nil {
+	for _, t := range threads {
+		status := h.text(path.Join("proc/self/task", t.Name(), "status"))
+		if cpus, err := spec.ParseCPUList(sys.Field([]byte(status), "Cpus_allowed_list")); err == nil {
 			all = append(all, cpus...) // a thread that has ended has none
 		}
 	}
