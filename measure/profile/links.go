@@ -2,7 +2,6 @@ package profile
 
 import (
 	"bytes"
-	"debug/buildinfo"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -19,22 +18,24 @@ func LinksPprof(pid int) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	if _, err := buildinfo.Read(f); err != nil {
+	names := functionNames(f)
+	if names == nil {
 		return false, nil // not a Go program
 	}
 	// Without "net/", because n begins so many words that the search takes twice as long.
-	return contains(functionNames(f), []byte("http/pprof.Index"))
+	return contains(names, []byte("http/pprof.Index"))
 }
 
-// functionNames returns the part of a program with the names of its functions: Go's line table, a
-// quarter of the file; the whole file if it has no such section.
+// functionNames returns the part of a Go program with the names of its functions: its line table, a
+// quarter of the file, or the whole file if it has no such section; nil for any other program.
 func functionNames(f io.ReaderAt) io.Reader {
 	program, err := elf.NewFile(f)
-	if err == nil {
-		for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
-			if s := program.Section(name); s != nil && s.Type != elf.SHT_NOBITS && s.Flags&elf.SHF_COMPRESSED == 0 {
-				return io.NewSectionReader(f, int64(s.Offset), int64(s.FileSize))
-			}
+	if err != nil || program.Section(".go.buildinfo") == nil {
+		return nil
+	}
+	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
+		if s := program.Section(name); s != nil && s.Type != elf.SHT_NOBITS && s.Flags&elf.SHF_COMPRESSED == 0 {
+			return io.NewSectionReader(f, int64(s.Offset), int64(s.FileSize))
 		}
 	}
 	return io.NewSectionReader(f, 0, 1<<40)
