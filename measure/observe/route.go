@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 
 	"ceiling/internal/nic"
 )
@@ -25,15 +25,28 @@ type route struct {
 
 // lookUpRoute asks the kernel (RTM_GETROUTE, rtnetlink(7)) in the calling thread's network namespace.
 func lookUpRoute(to netip.Addr) (route, error) {
-	found, err := netlink.RouteGet(to.AsSlice())
+	var question nl.RtMsg
+	question.Family, question.Dst_len = syscall.AF_INET6, uint8(to.BitLen())
+	if to.Is4() {
+		question.Family = syscall.AF_INET
+	}
+	r := nl.NewNetlinkRequest(syscall.RTM_GETROUTE, 0)
+	r.AddData(&question)
+	r.AddData(nl.NewRtAttr(syscall.RTA_DST, to.AsSlice()))
+	answers, err := r.Execute(syscall.NETLINK_ROUTE, 0)
 	if err != nil {
 		return route{}, fmt.Errorf("look up the route to %s: %w", to, err)
 	}
-	if len(found) == 0 || found[0].LinkIndex <= 0 {
+	if len(answers) == 0 {
 		return route{}, errRoute
 	}
-	from, _ := netip.AddrFromSlice(found[0].Src)
-	return route{found[0].LinkIndex, found[0].Type == syscall.RTN_LOCAL, from.Unmap()}, nil
+	answer := nl.DeserializeRtMsg(answers[0])
+	attributes, err := nl.ParseRouteAttrAsMap(answers[0][answer.Len():])
+	if err != nil || len(attributes[syscall.RTA_OIF].Value) != 4 {
+		return route{}, errors.Join(errRoute, err)
+	}
+	from, _ := netip.AddrFromSlice(attributes[syscall.RTA_PREFSRC].Value)
+	return route{int(nl.NativeEndian().Uint32(attributes[syscall.RTA_OIF].Value)), answer.Type == syscall.RTN_LOCAL, from.Unmap()}, nil
 }
 
 // InterfaceTo returns the interface that carries the run's packets, in the calling thread's network
