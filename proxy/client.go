@@ -143,6 +143,9 @@ func (c *client) enter() bool {
 	return true
 }
 
+// secure reports whether this process decrypted the client's connection.
+func (c *client) secure() bool { return c.scheme == "https" }
+
 func (c *client) received(data []byte) {
 	x := c.x
 	if c.listed && c.state < atSession {

@@ -303,24 +303,6 @@ func (c *conn) receive() {
 // hasSocket reports whether c is a connection, not a stream of one.
 func (c *conn) hasSocket() bool { return c.stream == nil && c.call == nil }
 
-// moreBytes is the most that more reads: with the piece before it, a full large parcel.
-const moreBytes = 3 * fullPiece
-
-// more reads what follows a full piece, which is all that one receive has room for. A multishot
-// receive would take up to half a megabyte per turn (io_uring/net.c: MULTISHOT_MAX_RETRY, 32
-// buffers), too much to buffer for a client that does not read; one piece per turn costs a turn
-// each. The next receive reports errors of the socket.
-func (c *conn) more() {
-	l := c.loop
-	if l.extra == nil {
-		l.extra = make([]byte, moreBytes)
-	}
-	n, err := syscall.Read(int(c.fd), l.extra) // the socket does not block
-	if err == nil && n > 0 {
-		c.take(l.extra[:n])
-	}
-}
-
 // gulp returns to unlimited receiving, because another sink follows.
 func (c *conn) gulp() {
 	if c.intake != intakeStream && c.fd >= 0 && c.source == nil {
@@ -365,4 +347,57 @@ func (c *conn) expire(in int64) {
 	}
 	c.deadline = c.loop.now + in
 	c.loop.wheel.set(c)
+}
+
+const (
+	wheelSlots = 512
+	// tickNs is the width of a slot and the error of a deadline: 64 ms, in a
+	// round of 33 s.
+	tickNs = 64 << 20
+)
+
+// wheel finds the connections whose deadline has passed. A connection has at most one valid
+// entry. Extending a deadline only stores it: when its slot comes up, the entry moves on. So a
+// request costs the wheel nothing.
+type wheel struct {
+	slots [wheelSlots][]timed
+	at    int64 // tick up to which it was turned
+}
+
+type timed struct{ index, generation uint32 }
+
+func (w *wheel) set(c *conn) {
+	tick := min(c.deadline/tickNs+1, w.at+wheelSlots-1)
+	tick = max(tick, w.at+1)
+	if c.checkAt != 0 && c.checkAt <= tick {
+		return
+	}
+	c.checkAt = tick
+	slot := &w.slots[tick%wheelSlots]
+	*slot = append(*slot, timed{c.index, c.generation})
+}
+
+// turn calls expired for everything due by now.
+func (w *wheel) turn(l *loop, now int64) {
+	for end := now / tickNs; w.at < end; {
+		w.at++
+		slot := &w.slots[w.at%wheelSlots]
+		list := *slot
+		*slot = list[:0] // entries added now go to other slots
+		for _, t := range list {
+			c := l.connAt(t.index, t.generation)
+			if c == nil || c.checkAt != w.at {
+				continue
+			}
+			c.checkAt = 0
+			switch {
+			case c.deadline == 0:
+			case c.deadline <= now:
+				c.deadline = 0
+				c.owner.expired()
+			default:
+				w.set(c)
+			}
+		}
+	}
 }

@@ -282,9 +282,6 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 	return endHead(x, append(b, l.site.via...), at, contentHead)
 }
 
-// secure reports whether this process decrypted the client's connection.
-func (c *client) secure() bool { return c.scheme == "https" }
-
 func appendStatusLine(b []byte, r *http1.Response) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(r.Status), 10)

@@ -252,6 +252,57 @@ func (l *loop) handle(ev *ring.Event) {
 	}
 }
 
+// take handles the bytes that a connection received.
+func (c *conn) take(data []byte) {
+	if c.tls == nil {
+		c.owner.received(data)
+		return
+	}
+	switch o := c.owner.(type) {
+	case *client:
+		o.decipher(data)
+	case tlsParty:
+		decrypt(c, o, data)
+	}
+}
+
+// tastes reports whether the connection receives piece by piece and forwards a body to an end that has
+// taken everything so far: a destination, or a client over a connection that holds little for its other
+// streams.
+func (c *conn) tastes() bool {
+	if c.intake != intakePiece || c.fd < 0 {
+		return false
+	}
+	switch o := c.owner.(type) {
+	case *client:
+		return o.state == atRequest && o.x.bodyState == bodyStreaming && !o.stalledUpstream()
+	case *peer:
+		if o.state == peerBody && !o.client.conn.blocked {
+			st := o.client.conn.stream
+			return st == nil || !st.crowded()
+		}
+	}
+	return false
+}
+
+// moreBytes is the most that more reads: with the piece before it, a full large parcel.
+const moreBytes = 3 * fullPiece
+
+// more reads what follows a full piece, which is all that one receive has room for. A multishot
+// receive would take up to half a megabyte per turn (io_uring/net.c: MULTISHOT_MAX_RETRY, 32
+// buffers), too much to buffer for a client that does not read; one piece per turn costs a turn
+// each. The next receive reports errors of the socket.
+func (c *conn) more() {
+	l := c.loop
+	if l.extra == nil {
+		l.extra = make([]byte, moreBytes)
+	}
+	n, err := syscall.Read(int(c.fd), l.extra) // the socket does not block
+	if err == nil && n > 0 {
+		c.take(l.extra[:n])
+	}
+}
+
 // connAt returns the connection at an index, nil if that is closed or another's.
 func (l *loop) connAt(index, generation uint32) *conn {
 	if int(index) >= len(l.sockets.conns) {

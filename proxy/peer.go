@@ -152,25 +152,6 @@ func appendChunk(b, piece []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// tastes reports whether the connection receives piece by piece and forwards a body to an end that has
-// taken everything so far: a destination, or a client over a connection that holds little for its other
-// streams.
-func (c *conn) tastes() bool {
-	if c.intake != intakePiece || c.fd < 0 {
-		return false
-	}
-	switch o := c.owner.(type) {
-	case *client:
-		return o.state == atRequest && o.x.bodyState == bodyStreaming && !o.stalledUpstream()
-	case *peer:
-		if o.state == peerBody && !o.client.conn.blocked {
-			st := o.client.conn.stream
-			return st == nil || !st.crowded()
-		}
-	}
-	return false
-}
-
 func (p *peer) received(data []byte) {
 	switch p.state {
 	case peerAsked, peerHead:

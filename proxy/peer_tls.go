@@ -30,20 +30,6 @@ func (p *pool) startTLS(c *conn) {
 	c.receive()
 }
 
-// take handles the bytes that a connection received.
-func (c *conn) take(data []byte) {
-	if c.tls == nil {
-		c.owner.received(data)
-		return
-	}
-	switch o := c.owner.(type) {
-	case *client:
-		o.decipher(data)
-	case tlsParty:
-		decrypt(c, o, data)
-	}
-}
-
 // decrypt handles the bytes of a destination with TLS.
 func decrypt(c *conn, o tlsParty, data []byte) {
 	t := c.tls
