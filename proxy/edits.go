@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -15,29 +14,42 @@ import (
 
 // edits are changes to a head's lines.
 type edits struct {
-	drop  []string // names, as variableOf returns them
-	lines []byte   // to add
+	without []string // names, as variableOf returns them
+	lines   []byte   // to add
 }
 
-// apply edits the lines from at on. It comes last, after all lines that could be meant: what is set
-// is one field, whatever else has that name.
-func (e edits) apply(b []byte, at int) []byte {
-	if len(e.drop) > 0 {
-		out := at
-		for at < len(b) {
-			end := at + bytes.IndexByte(b[at:], '\n') + 1
-			if name, _, _ := bytes.Cut(b[at:end], []byte{':'}); !named(name, e.drop) {
-				out += copy(b[out:], b[at:end])
-			}
-			at = end
-		}
-		b = b[:out]
-	}
-	return append(b, e.lines...)
+// named reports whether name is one of names, or becomes one as a variable of CGI; names are as
+// variableOf returns them.
+func named(name []byte, names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return len(n) == len(name) && sameVariable(name, n) })
 }
+
+// variableOf returns what the names have in common that CGI and its successors, PHP among them, make
+// one variable of: they fold letters, and read all punctuation in one way.
+func variableOf(name string) string {
+	b := []byte(strings.ToLower(name))
+	for i, c := range b {
+		if !alphanumeric(c) {
+			b[i] = '-'
+		}
+	}
+	return string(b)
+}
+
+func sameVariable(name []byte, variable string) bool {
+	for i, c := range name {
+		d := variable[i]
+		if c != d && (c|0x20 != d || d < 'a') && (d != '-' || alphanumeric(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool { return c-'0' < 10 || c|0x20-'a' < 26 }
 
 func (e *edits) set(name, value string) {
-	e.drop = append(e.drop, variableOf(name))
+	e.without = append(e.without, variableOf(name))
 	e.lines = appendField(e.lines, name, value)
 }
 
@@ -49,10 +61,10 @@ func appendField(b []byte, name, value string) []byte {
 func requestEditsOf(h *config.Headers, own []string) edits {
 	var e edits
 	for _, n := range own {
-		e.drop = append(e.drop, variableOf(n))
+		e.without = append(e.without, variableOf(n))
 	}
 	for _, n := range h.Remove {
-		e.drop = append(e.drop, variableOf(n))
+		e.without = append(e.without, variableOf(n))
 	}
 	for _, n := range slices.Sorted(maps.Keys(h.Set)) {
 		e.set(n, h.Set[n])
@@ -92,31 +104,8 @@ func (k headKind) keeps(lower string) bool {
 type responseEdits [2][headKinds]edits
 
 // edits reports whether the field, in lower case, is removed or set.
-func (r *responseEdits) edits(name string) bool { return slices.Contains(r[1][contentHead].drop, name) }
-
-// editsOf returns those of the response to x.
-func editsOf(x *exchange, k headKind) (e edits) {
-	secure := 0
-	if x.client.secure() {
-		secure = 1
-	}
-	switch {
-	case x.destination != nil:
-		e = x.destination.response[secure][k]
-	case x.location != nil:
-		e = x.location.response[secure][k]
-	}
-	if x.added != nil {
-		e.lines = x.added.lines(e.lines)
-	}
-	return e
-}
-
-// endHead ends a head whose lines begin at at.
-func endHead(x *exchange, b []byte, at int, k headKind) []byte {
-	e := editsOf(x, k)
-	b = x.client.appendConnection(e.apply(b, at))
-	return append(b, "\r\n"...)
+func (r *responseEdits) edits(name string) bool {
+	return slices.Contains(r[1][contentHead].without, name)
 }
 
 // responseEditsOf joins the helmets of a location and of one of its destinations, which is more
@@ -146,11 +135,11 @@ func responseEditsOf(l *config.Location, own *config.Helmet, varies bool) (r res
 		for k := range headKinds {
 			e := &r[secure][k]
 			if l.Access != nil && l.Access.CORS != nil {
-				e.drop = access.Fields()
+				e.without = access.Fields()
 			}
 			for _, n := range h.Remove {
 				if !k.keeps(strings.ToLower(n)) {
-					e.drop = append(e.drop, variableOf(n))
+					e.without = append(e.without, variableOf(n))
 				}
 			}
 			for _, n := range slices.Sorted(maps.Keys(set)) {

@@ -119,36 +119,6 @@ func (x *exchange) passes(line *http1.Line) bool {
 	return !line.Hop()
 }
 
-// named reports whether name is one of names, or becomes one as a variable of CGI; names are as
-// variableOf returns them.
-func named(name []byte, names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return len(n) == len(name) && sameVariable(name, n) })
-}
-
-// variableOf returns what the names have in common that CGI and its successors, PHP among them, make
-// one variable of: they fold letters, and read all punctuation in one way.
-func variableOf(name string) string {
-	b := []byte(strings.ToLower(name))
-	for i, c := range b {
-		if !alphanumeric(c) {
-			b[i] = '-'
-		}
-	}
-	return string(b)
-}
-
-func sameVariable(name []byte, variable string) bool {
-	for i, c := range name {
-		d := variable[i]
-		if c != d && (c|0x20 != d || d < 'a') && (d != '-' || alphanumeric(c)) {
-			return false
-		}
-	}
-	return true
-}
-
-func alphanumeric(c byte) bool { return c-'0' < 10 || c|0x20-'a' < 26 }
-
 // appendTarget appends the target in origin form (RFC 9112, section 3.2.1), unchanged unless the
 // destination edits it.
 func (x *exchange) appendTarget(b []byte) []byte {
@@ -339,7 +309,7 @@ func appendSwitch(x *exchange, b []byte, r *http1.Response, head []byte) []byte 
 func appendOpened(x *exchange, b, head []byte) []byte {
 	b = appendStatus(b, 200)
 	at := len(b)
-	e := edits{drop: []string{"sec-websocket-accept"}}
+	e := edits{without: []string{"sec-websocket-accept"}}
 	b = e.apply(x.client.conn.loop.appendPlain(b, head, http1.Other, http1.Date), at)
 	return append(editsOf(x, contentHead).apply(b, at), "\r\n"...)
 }
@@ -370,4 +340,46 @@ func (c *client) appendConnection(b []byte) []byte {
 		return append(b, "Connection: keep-alive\r\n"...)
 	}
 	return b
+}
+
+// apply edits the lines from at on. It comes last, after all lines that could be meant: what is set
+// is one field, whatever else has that name.
+func (e edits) apply(b []byte, at int) []byte {
+	if len(e.without) > 0 {
+		out := at
+		for at < len(b) {
+			end := at + bytes.IndexByte(b[at:], '\n') + 1
+			if name, _, _ := bytes.Cut(b[at:end], []byte{':'}); !named(name, e.without) {
+				out += copy(b[out:], b[at:end])
+			}
+			at = end
+		}
+		b = b[:out]
+	}
+	return append(b, e.lines...)
+}
+
+// editsOf returns those of the response to x.
+func editsOf(x *exchange, k headKind) (e edits) {
+	secure := 0
+	if x.client.secure() {
+		secure = 1
+	}
+	switch {
+	case x.destination != nil:
+		e = x.destination.response[secure][k]
+	case x.location != nil:
+		e = x.location.response[secure][k]
+	}
+	if x.added != nil {
+		e.lines = x.added.lines(e.lines)
+	}
+	return e
+}
+
+// endHead ends a head whose lines begin at at.
+func endHead(x *exchange, b []byte, at int, k headKind) []byte {
+	e := editsOf(x, k)
+	b = x.client.appendConnection(e.apply(b, at))
+	return append(b, "\r\n"...)
 }

@@ -67,7 +67,7 @@ func (k *call) settle() {
 // endBody ends the request.
 func (k *call) endBody() {
 	if x := k.peer.client.x; len(x.trailers) > 0 {
-		k.tail = k.peer.conn.loop.heads.appendTrailerBlock(k.tail[:0], appendTrailers(nil, x.trailers, x.location.request.drop))
+		k.tail = k.peer.conn.loop.heads.appendTrailerBlock(k.tail[:0], appendTrailers(nil, x.trailers, x.location.request.without))
 	}
 	k.over = true
 	k.ready()

@@ -367,7 +367,7 @@ func (p *peer) done(clean bool) {
 	case x.chunked:
 		x.endChunks(p.trailers)
 	case c.conn.stream != nil && len(p.trailers) > 0:
-		st, lines := c.conn.stream, appendTrailers(nil, p.trailers, editsOf(x, contentHead).drop)
+		st, lines := c.conn.stream, appendTrailers(nil, p.trailers, editsOf(x, contentHead).without)
 		st.tail = p.conn.loop.heads.appendTrailerBlock(st.tail, lines)
 	}
 	p.client, x.peer = nil, nil

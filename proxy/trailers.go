@@ -53,7 +53,7 @@ func (x *exchange) endChunks(trailers []byte) {
 	c := x.client
 	if len(trailers) > 0 && x.takesTrailers() {
 		c.conn.write(lastChunk[:len("0\r\n")])
-		c.conn.write(appendTrailers(nil, trailers, editsOf(x, contentHead).drop))
+		c.conn.write(appendTrailers(nil, trailers, editsOf(x, contentHead).without))
 		c.conn.write(lastChunk[len("0\r\n"):])
 		return
 	}
