@@ -60,7 +60,7 @@ func (o *Operator) Server(more ...func(*http.ServeMux)) *http.Server {
 		return s.WritePage(w)
 	})
 	if o.Traces != nil { // what clients have requested is private
-		mux.Handle("GET /traces", o.Guard(o.traces))
+		mux.Handle("GET /traces", o.Guard(o.serveTraces))
 	}
 	mux.Handle("POST /reload", o.Guard(func(w http.ResponseWriter, _ *http.Request) {
 		if err := o.Reload(); err != nil {
@@ -83,8 +83,8 @@ func (o *Operator) own(next http.Handler) http.Handler {
 	})
 }
 
-// traces responds with one line of JSON per request.
-func (o *Operator) traces(w http.ResponseWriter, _ *http.Request) {
+// serveTraces responds with one line of JSON per request.
+func (o *Operator) serveTraces(w http.ResponseWriter, _ *http.Request) {
 	list, err := o.Traces()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -88,11 +88,11 @@ func (x *exchange) redirect() {
 		x.answer(400, "the redirect needs a Host field")
 		return
 	}
-	reply(x, r.Status, redirectHead, appendField(nil, "Location", x.target(r.To)), nil)
+	reply(x, r.Status, redirectHead, appendField(nil, "Location", x.redirected(r.To)), nil)
 }
 
-// target fills the request's parts into a redirection target.
-func (x *inbound) target(to string) string {
+// redirected fills the request's parts into a redirection target.
+func (x *inbound) redirected(to string) string {
 	_, path, query := route.SplitTarget(x.request.Target)
 	for len(path) > 1 && path[0] == '/' && path[1] == '/' { // after a leading "{path}" it would name another host
 		path = path[1:]

@@ -196,7 +196,7 @@ func (x *exchange) route(clean []byte) {
 		l.site.marks.mark(additionsOf(&x.inbound), func(name string) []byte { return l.field(head, name) }, x.client.trusted)
 	}
 	switch {
-	case l.site.rate != nil && l.site.rate.refuses(x, key{kind: keyClient}, clean):
+	case l.site.rate != nil && l.site.rate.refuses(x, requestKey{kind: keyClient}, clean):
 	case loc == nil:
 		l.counts.unrouted++
 		x.answer(404, "no location matches this request")
@@ -221,7 +221,7 @@ func (x *exchange) route(clean []byte) {
 }
 
 // refuses takes the request from a limit, and answers one that exceeds it.
-func (r *limiter) refuses(x *exchange, k key, clean []byte) bool {
+func (r *limiter) refuses(x *exchange, k requestKey, clean []byte) bool {
 	l := x.client.conn.loop
 	wait := r.take(x.key(k, clean), l.now)
 	if wait <= 0 {

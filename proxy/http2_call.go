@@ -123,7 +123,7 @@ func (k *call) frameHead(room *int) {
 	s.next += 2
 	k.pass(n)
 	k.said = k.over && k.held == 0 && len(k.tail) == 0
-	k.block(block, k.said, room)
+	k.headers(block, k.said, room)
 }
 
 // frameEnd ends the stream once the request is complete.
@@ -134,7 +134,7 @@ func (k *call) frameEnd(room *int) outcome {
 		return framedPart
 	case len(k.tail) > 0:
 		k.said = true
-		k.block(k.tail, true, room)
+		k.headers(k.tail, true, room)
 	default:
 		k.said = true
 		p := k.session.conn.room(http2.HeaderBytes)
@@ -143,8 +143,8 @@ func (k *call) frameEnd(room *int) outcome {
 	return framedAll
 }
 
-// block sends a header block.
-func (k *call) block(block []byte, last bool, room *int) {
+// headers sends a header block.
+func (k *call) headers(block []byte, last bool, room *int) {
 	p := k.session.conn.room(len(block) + 1 + http2.HeaderBytes*(2+len(block)/http2.DefaultFrame))
 	before := len(p.b)
 	p.b = k.session.table.appendBlock(p.b, k.id, block, last)

@@ -138,12 +138,12 @@ func (p *pool) idleSessions(beside *peerSession) (n int) {
 func (s *peerSession) hasRoom() bool {
 	most := callsAssumed
 	if s.state == outOpen {
-		most = s.most()
+		most = s.streamsMost()
 	}
 	return s.state <= outOpen && len(s.calls) < most && uint64(s.next)+2*callsMost <= http2.MaxStream
 }
 
-func (s *peerSession) most() int { return int(min(s.settings.MaxConcurrentStreams, callsMost)) }
+func (s *peerSession) streamsMost() int { return int(min(s.settings.MaxConcurrentStreams, callsMost)) }
 
 // take makes x a call, which begins once the destination has stated its limit.
 func (s *peerSession) take(x *exchange) {
@@ -242,7 +242,7 @@ func (s *peerSession) unreachable(status int, why string) {
 // find another connection.
 func (s *peerSession) begin() {
 	s.state, s.conn.deadline = outOpen, 0
-	if s.most() == 0 {
+	if s.streamsMost() == 0 {
 		s.end(502, "the destination takes no request: SETTINGS_MAX_CONCURRENT_STREAMS is 0")
 		return
 	}
@@ -250,7 +250,7 @@ func (s *peerSession) begin() {
 	for _, k := range slices.Clone(s.calls) {
 		switch {
 		case k.peer.conn.fd < 0 || k.peer.state != peerConnecting:
-		case begun < s.most():
+		case begun < s.streamsMost():
 			begun++
 			k.peer.begin(k.peer.client.x)
 		default:
@@ -273,7 +273,7 @@ func (s *peerSession) received(b []byte) {
 			s.conn.loop.counts.peerFaults++
 			s.end(502, "the destination does not speak HTTP/2")
 		case err != nil && err.Stream == 0:
-			s.broken(err.Code, err.Reason)
+			s.fault(err.Code, err.Reason)
 		case err != nil:
 			s.wrong(err.Stream, err.Code, err.Reason)
 		case ev != nil:
@@ -306,7 +306,7 @@ func (s *peerSession) event(ev *http2.Event) {
 	case http2.WindowUpdate:
 		s.grow(ev)
 	case http2.PushPromise:
-		s.broken(http2.ProtocolError, "PUSH_PROMISE, which was not allowed")
+		s.fault(http2.ProtocolError, "PUSH_PROMISE, which was not allowed")
 	}
 }
 
@@ -327,9 +327,9 @@ func (s *peerSession) stray(id uint32) bool {
 	_, ours := s.recent.was(id)
 	switch {
 	case s.idle(id):
-		s.broken(http2.ProtocolError, "a stream that was not begun")
+		s.fault(http2.ProtocolError, "a stream that was not begun")
 	case !ours:
-		s.broken(http2.StreamClosed, "frames behind the end of a response")
+		s.fault(http2.StreamClosed, "frames behind the end of a response")
 	default:
 		return true
 	}
@@ -351,9 +351,9 @@ func (s *peerSession) head(ev *http2.Event) {
 	}
 	switch {
 	case errors.Is(err, errBlock):
-		s.broken(http2.EnhanceYourCalm, err.Error())
+		s.fault(http2.EnhanceYourCalm, err.Error())
 	case err != nil && !errors.Is(err, errMalformed):
-		s.broken(http2.CompressionError, err.Error())
+		s.fault(http2.CompressionError, err.Error())
 	case k == nil: // read only to keep the decoder's state
 	case trailers && (err != nil || !ev.End):
 		k.malformed("malformed trailers")
@@ -370,7 +370,7 @@ func (s *peerSession) head(ev *http2.Event) {
 func (s *peerSession) body(ev *http2.Event) {
 	k := s.find(ev.Stream)
 	if !s.credit.Spend(ev.Flow) {
-		s.broken(http2.FlowControlError, "more than the connection's window allows")
+		s.fault(http2.FlowControlError, "more than the connection's window allows")
 		return
 	}
 	if n := s.credit.Return(ev.Flow); n > 0 {
@@ -398,7 +398,7 @@ func (s *peerSession) resetBy(ev *http2.Event) {
 	case k != nil:
 		k.resetBy(ev.Code)
 	case s.idle(ev.Stream):
-		s.broken(http2.ProtocolError, "a stream that was not begun")
+		s.fault(http2.ProtocolError, "a stream that was not begun")
 	}
 }
 
@@ -409,14 +409,14 @@ func (s *peerSession) set(ev *http2.Event) {
 	}
 	before := s.settings
 	if err := s.settings.Apply(ev.Payload); err != nil {
-		s.broken(err.Code, err.Reason)
+		s.fault(err.Code, err.Reason)
 		return
 	}
 	s.table.resized = s.table.resized || s.settings.HeaderTableSize < before.HeaderTableSize
 	by := int64(s.settings.InitialWindowSize) - int64(before.InitialWindowSize)
 	for _, k := range s.calls {
 		if !k.window.Grow(by) {
-			s.broken(http2.FlowControlError, "a window over 2^31-1")
+			s.fault(http2.FlowControlError, "a window over 2^31-1")
 			return
 		}
 		if by > 0 && k.held > 0 {
@@ -458,7 +458,7 @@ func (s *peerSession) goAway(ev *http2.Event) {
 func (s *peerSession) grow(ev *http2.Event) {
 	if ev.Stream == 0 {
 		if !s.window.Grow(int64(ev.Promised)) {
-			s.broken(http2.FlowControlError, "a window over 2^31-1")
+			s.fault(http2.FlowControlError, "a window over 2^31-1")
 		} else if len(s.ready) > 0 {
 			s.conn.mark()
 		}
@@ -466,7 +466,7 @@ func (s *peerSession) grow(ev *http2.Event) {
 	}
 	switch k := s.find(ev.Stream); {
 	case k == nil && s.idle(ev.Stream):
-		s.broken(http2.ProtocolError, "a stream that was not begun")
+		s.fault(http2.ProtocolError, "a stream that was not begun")
 	case k == nil:
 	case !k.window.Grow(int64(ev.Promised)):
 		s.wrong(ev.Stream, http2.FlowControlError, "a window over 2^31-1")
@@ -581,7 +581,7 @@ func (s *peerSession) bye() {
 }
 
 // broken ends a connection because of an error of the destination.
-func (s *peerSession) broken(code http2.Code, why string) {
+func (s *peerSession) fault(code http2.Code, why string) {
 	if s.state == outOver {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // key hashes what distinguishes the request; 0 if k is none, or the request has none.
-func (x *inbound) key(k key, clean []byte) uint64 {
+func (x *inbound) key(k requestKey, clean []byte) uint64 {
 	switch k.kind {
 	case keyNone:
 		return 0

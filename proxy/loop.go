@@ -37,7 +37,7 @@ type loop struct {
 	files     files.Cache
 	beginning []*flow
 	log       *logBuffer
-	traces    traces
+	traces    traceRing
 	clock
 
 	hurry    bool // pending sends need attention: the next Wait returns at once

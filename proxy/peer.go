@@ -35,7 +35,7 @@ const (
 type peer struct {
 	conn      conn
 	state     peerState
-	keep      bool      // the connection is reusable after the response
+	reusable  bool      // after the response
 	chunkBody bool      // the request's body is sent in chunks
 	broken    bool      // what is sent will not arrive
 	up, down  direction // of a tunnel: from the client, and to it
@@ -168,7 +168,7 @@ func (p *peer) received(data []byte) {
 		c.x.sentBytes += int64(len(data))
 		c.conn.write(data)
 		c.x.touch()
-		p.down.busy(&p.conn, &c.conn, len(data))
+		p.down.carried(&p.conn, &c.conn, len(data))
 	case peerIdle: // unsolicited: nothing that follows can be trusted
 		p.conn.loop.counts.unsolicited++
 		p.drop()
@@ -286,7 +286,7 @@ func (p *peer) final(r *http1.Response, head []byte) {
 		p.length = r.ContentLength
 	}
 	p.pool.note(!p.response.Ended() && (!r.HasLength || r.Chunked || r.ContentLength > spliceLeast))
-	p.keep = r.KeepAlive && x.bodyState == bodyWhole && !r.UntilClose
+	p.reusable = r.KeepAlive && x.bodyState == bodyWhole && !r.UntilClose
 	p.pool.upstream.worked()
 	x.trial = false
 	x.status = uint16(r.Status)
@@ -380,7 +380,7 @@ func (p *peer) done(clean bool) {
 	case !clean:
 		p.conn.loop.counts.unsolicited++
 		p.drop()
-	case p.keep && x.bodyState == bodyWhole && !p.broken && !p.conn.blocked && !p.conn.loop.stopping:
+	case p.reusable && x.bodyState == bodyWhole && !p.broken && !p.conn.blocked && !p.conn.loop.stopping:
 		p.rest()
 	default:
 		p.drop()
@@ -492,7 +492,7 @@ func (p *peer) ended(err syscall.Errno) {
 		p.lost("the destination closed the connection before its response", err == 0)
 	case peerBody:
 		if err == 0 && p.response.UntilClose() && !p.conn.tls.torn() {
-			p.keep = false
+			p.reusable = false
 			p.complete()
 			return
 		}
@@ -514,7 +514,7 @@ func (p *peer) ended(err syscall.Errno) {
 // unsendable closes nothing, because the response that explains it may still arrive.
 func (p *peer) unsendable(syscall.Errno) {
 	p.broken = true
-	p.keep = false
+	p.reusable = false
 	if p.conn.sink != nil {
 		p.conn.sink.stop()
 	}

@@ -73,12 +73,12 @@ func (p *pool) request(x *exchange) {
 	}
 	limit := int(p.upstream.limit.Load())
 	if limit == 0 || p.open < limit {
-		p.connect(x)
+		p.dial(x)
 		return
 	}
 	if x.fresh && len(p.idle) > 0 { // make room
 		p.idle[0].drop()
-		p.connect(x)
+		p.dial(x)
 		return
 	}
 	p.line(x)
@@ -124,8 +124,8 @@ func (p *pool) unopened(x *exchange, err error) {
 	}
 }
 
-// connect opens a connection for x.
-func (p *pool) connect(x *exchange) {
+// dial opens a connection for x.
+func (p *pool) dial(x *exchange) {
 	fd, at, to, err := p.socket()
 	if err != nil {
 		p.unopened(x, err)
@@ -192,7 +192,7 @@ func (p *pool) unreachable(peer *peer, status int, why string) {
 	p.forget(peer)
 	peer.state = peerClosed
 	peer.conn.close()
-	p.connect(c.x)
+	p.dial(c.x)
 }
 
 // avoidAddress skips an address for a while, and reports whether there are others.
@@ -266,7 +266,7 @@ func (p *pool) admit() {
 		return
 	}
 	if c := p.next(); c != nil {
-		p.connect(c.x)
+		p.dial(c.x)
 	}
 }
 

@@ -59,9 +59,9 @@ type location struct {
 	sticky       bool // balanceKey is a cookie that the proxy sets
 	unlogged     bool // but for errors
 	balance      route.Balance
-	balanceKey   key
+	balanceKey   requestKey
 	rate         *limiter
-	rateKey      key
+	rateKey      requestKey
 	retries      int
 	bodyBytes    int64
 	turns        []turnOf // by loop
@@ -146,8 +146,8 @@ func (loc *location) bit(d *destination) uint64 {
 
 func (loc *location) turn(l *loop) *turnOf { return &loc.turns[l.index] }
 
-// key is what distinguishes requests.
-type key struct {
+// requestKey is what distinguishes requests.
+type requestKey struct {
 	kind keyKind
 	name string
 }
@@ -163,17 +163,17 @@ const (
 	keyDestination // a sticky cookie
 )
 
-func keyOf(text string) key {
+func keyOf(text string) requestKey {
 	kind, name, _ := strings.Cut(text, ":")
 	switch kind {
 	case "path":
-		return key{kind: keyPath}
+		return requestKey{kind: keyPath}
 	case "header":
-		return key{keyHeader, strings.ToLower(name)}
+		return requestKey{keyHeader, strings.ToLower(name)}
 	case "cookie":
-		return key{keyCookie, name}
+		return requestKey{keyCookie, name}
 	}
-	return key{kind: keyClient}
+	return requestKey{kind: keyClient}
 }
 
 // build prepares a configuration. It reuses the upstreams of old.
@@ -230,7 +230,7 @@ func (p *Proxy) build(c *config.Config, old *site) (*site, error) {
 			l := &regions[i].Locations[j]
 			rules = append(rules, ruleOf(l))
 			s.needsHeaders = s.needsHeaders || len(l.Headers) > 0
-			loc, err := p.location(s, old, l)
+			loc, err := p.locationOf(s, old, l)
 			if err != nil {
 				return nil, err
 			}
@@ -285,8 +285,8 @@ func ruleOf(l *config.Location) route.Rule {
 	return r
 }
 
-// location prepares one location.
-func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
+// locationOf prepares one location.
+func (p *Proxy) locationOf(s, old *site, l *config.Location) (*location, error) {
 	if len(l.Destinations) > 63 {
 		return nil, fmt.Errorf("location %s: %d destinations; 63 are possible", l.ID, len(l.Destinations))
 	}
@@ -295,7 +295,7 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 		loc.bodyBytes = s.config.Limits.BodyBytes
 	}
 	loc.compress, loc.unlogged = l.Compress, l.ID != "" && slices.Contains(s.config.Log.Skip, l.ID)
-	loc.times(&l.Timeouts, &s.config.Timeouts)
+	loc.allow(&l.Timeouts, &s.config.Timeouts)
 	loc.request, loc.open = requestEditsOf(&l.RequestHeaders, s.ownFields(l)), l.ID == config.OpenLocation
 	var err error
 	if loc.entrance, err = entranceOf(l.Access); err != nil {
@@ -313,7 +313,7 @@ func (p *Proxy) location(s, old *site, l *config.Location) (*location, error) {
 	case "hash":
 		loc.balance, loc.balanceKey = route.Hash, keyOf(l.Key)
 	case config.Sticky:
-		loc.sticky, loc.balanceKey = true, key{keyDestination, strings.TrimPrefix(l.Key, "cookie:")}
+		loc.sticky, loc.balanceKey = true, requestKey{keyDestination, strings.TrimPrefix(l.Key, "cookie:")}
 		loc.balance = route.Sticky
 	}
 	loc.turns = make([]turnOf, len(p.loops))
@@ -384,8 +384,8 @@ func fileType(name string) string {
 	return files.TypeOf(name)
 }
 
-// times uses the location's timeouts, else the file's, else the defaults.
-func (loc *location) times(own, whole *config.Timeouts) {
+// allow uses the location's timeouts, else the file's, else the defaults.
+func (loc *location) allow(own, whole *config.Timeouts) {
 	pick := func(a, b config.Duration, otherwise time.Duration) int64 {
 		if a != 0 {
 			return int64(a.Or(otherwise))

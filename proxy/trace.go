@@ -22,8 +22,8 @@ type Trace struct {
 // megabytes.
 const traceText = 256
 
-// traces are a loop's last requests: a ring of lines with reused memory.
-type traces struct {
+// traceRing has a loop's last requests: a ring of lines with reused memory.
+type traceRing struct {
 	list []trace
 	next int
 }

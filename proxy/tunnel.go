@@ -103,7 +103,7 @@ func (c *client) keepHead() {
 func (p *peer) tunnelled(data []byte) {
 	p.client.x.receivedBytes += int64(len(data))
 	p.conn.write(data)
-	p.up.busy(&p.client.conn, &p.conn, len(data))
+	p.up.carried(&p.client.conn, &p.conn, len(data))
 }
 
 // halfClose: the client sends nothing more.
@@ -145,7 +145,7 @@ const (
 )
 
 // busy counts the consecutive full pieces, and splices the direction once there were enough.
-func (d *direction) busy(from, to *conn, n int) {
+func (d *direction) carried(from, to *conn, n int) {
 	if n < fullPiece {
 		d.full = 0
 		return

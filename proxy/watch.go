@@ -220,7 +220,7 @@ func (p *Proxy) check(ctx context.Context, u *upstream, d *config.Destination) {
 	defer tick.Stop()
 	good, bad := 0, 0
 	for {
-		err := healthy(ctx, client, scheme+u.target.Host+h.Path, d.SentHost(u.target), h.Status)
+		err := probe(ctx, client, scheme+u.target.Host+h.Path, d.SentHost(u.target), h.Status)
 		if ctx.Err() != nil {
 			return
 		}
@@ -249,8 +249,8 @@ func (p *Proxy) check(ctx context.Context, u *upstream, d *config.Destination) {
 	}
 }
 
-// healthy sends one probe.
-func healthy(ctx context.Context, client *http.Client, url, host string, good []int) error {
+// probe sends one probe.
+func probe(ctx context.Context, client *http.Client, url, host string, good []int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
