@@ -2,12 +2,9 @@ package proxy
 
 import (
 	"bytes"
-	"errors"
 	"net/netip"
 	"os"
 	"syscall"
-
-	"ceiling/internal/http1"
 )
 
 // clientState is the state of a client.
@@ -97,6 +94,14 @@ func (c *client) free() {
 	c.x = nil
 }
 
+// have returns how much is in c.in.
+func (c *client) have() int {
+	if c.in == nil {
+		return 0
+	}
+	return len(c.in.b)
+}
+
 // serve adds an accepted connection to the loop.
 func (l *loop) serve(fd int, secure, local bool) {
 	c := &client{scheme: "http", remote: peerOf(fd), local: local}
@@ -145,274 +150,6 @@ func (c *client) enter() bool {
 
 // secure reports whether this process decrypted the client's connection.
 func (c *client) secure() bool { return c.scheme == "https" }
-
-func (c *client) received(data []byte) {
-	x := c.x
-	if c.listed && c.state < atSession {
-		c.unlist()
-	}
-	switch {
-	case c.state == atTunnel:
-		x.peer.tunnelled(data)
-		x.touch()
-		return
-	case c.state == atSession:
-		c.conn.session.received(data)
-		return
-	case c.state >= atEnd:
-		return
-	case c.state == atRequest && x.bodyState == bodyStreaming && c.at == c.have():
-		if !x.passed && len(c.in.b)+len(data) <= cap(c.in.b) { // a small body stays for another attempt
-			c.in.b = append(c.in.b, data...)
-			c.at += c.body(data)
-			return
-		}
-		x.passed = true
-		if n := c.body(data); n < len(data) {
-			c.keep(data[n:])
-		}
-		return
-	}
-	c.keep(data)
-	switch {
-	case c.state == atPreface:
-		c.preface()
-	case c.state == atHead:
-		c.run()
-	case c.state == atRequest && x.added != nil && x.added.collecting:
-		collect(x)
-	}
-	if c.have()-c.at > maxWaiting {
-		c.conn.pause()
-	}
-}
-
-// have returns how much is in c.in.
-func (c *client) have() int {
-	if c.in == nil {
-		return 0
-	}
-	return len(c.in.b)
-}
-
-// keep appends to the unused input. Views of used bytes stay valid: a slice that grows leaves its
-// old memory alone, and used bytes are not moved during a request.
-func (c *client) keep(data []byte) {
-	if c.in == nil {
-		c.in, c.at = c.conn.loop.parcels.get(), 0
-	} else if c.at > 0 && c.state <= atHead {
-		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
-		c.at = 0
-	}
-	c.in.b = append(c.in.b, data...)
-}
-
-// run processes requests, as long as there are complete heads and each is answered at once.
-func (c *client) run() {
-	if c.running {
-		return
-	}
-	c.running = true
-	full := false
-	for c.state == atHead && !c.conn.blocked && !full && c.at < c.have() {
-		if !c.head() {
-			break
-		}
-		full = c.conn.leaving >= maxAnswered
-	}
-	c.running = false
-	switch {
-	case c.state != atHead, c.conn.blocked:
-		return
-	case full:
-		c.conn.deferDrain()
-		return
-	}
-	if c.at == c.have() && c.in != nil {
-		c.conn.loop.parcels.put(c.in)
-		c.in, c.at = nil, 0
-	}
-	if c.in == nil {
-		c.free()
-	}
-	switch {
-	case c.eof && c.in == nil && c.conn.out == nil && len(c.conn.pending) == 0:
-		c.end()
-	case c.eof && c.in == nil: // its response is still being sent
-		c.linger(false)
-	case c.eof:
-		c.refuse(400, "the connection ended within a request's head")
-	default:
-		c.conn.resume()
-		c.conn.gulp()
-		if c.in == nil {
-			c.waits()
-		}
-	}
-}
-
-// head starts one request, or skips an empty line; false if its head is incomplete.
-func (c *client) head() bool {
-	l, limits := c.conn.loop, &c.conn.loop.site.config.Limits
-	for bytes.HasPrefix(c.in.b[c.at:], emptyLine) {
-		c.at += len(emptyLine)
-	}
-	b := c.in.b[c.at:]
-	if len(b) == 0 {
-		return false
-	}
-	l.lines.Max, l.linesOf = limits.HeaderLines, nil
-	q, n, err := l.lines.ParseRequest(b)
-	switch {
-	case err != nil && bytes.HasPrefix(b, emptyLine):
-		c.at += len(emptyLine)
-		return true
-	case err != nil:
-		l.counts.badRequests++
-		c.refuse(statusOf(err), err.Error())
-		return true
-	case n > limits.HeaderBytes || n == 0 && len(b) > limits.HeaderBytes:
-		l.counts.badRequests++
-		c.refuse(431, http1.ErrHeaderTooLarge.Error())
-		return true
-	case n == 0 && len(b) > 0 && b[0] == tlsHandshake:
-		l.counts.badRequests++
-		c.refuse(400, "this looks like TLS, and is a port for plain HTTP")
-		return true
-	case n == 0:
-		if x := c.exchange(); x.began == 0 { // the header timeout starts at its first byte
-			x.began = l.now
-			c.conn.expire(l.site.timeouts.header)
-		}
-		return false
-	}
-	x := c.exchange()
-	l.linesOf = &x.inbound
-	x.client, x.request, x.headAt, x.headEnd = c, q, c.at, c.at+n
-	if x.began == 0 {
-		x.began = l.now
-	}
-	c.at += n
-	c.state = atRequest
-	c.conn.deadline = 0
-	l.counts.requests++
-	if c.secure() {
-		l.counts.secureRequests++
-	}
-	x.start()
-	return true
-}
-
-// emptyLine is ignored before a request: some clients end a body with one (RFC 9112, section 2.2).
-var emptyLine = []byte("\r\n") // read-only
-
-func statusOf(err error) int {
-	if errors.Is(err, http1.ErrHeaderTooLarge) {
-		return 431
-	}
-	return 400
-}
-
-// body forwards the request body's part of data and returns its length.
-func (c *client) body(data []byte) (used int) {
-	x := c.x
-	for x.bodyState == bodyStreaming {
-		piece, n, done, err := x.body.Next(data[used:])
-		used += n
-		x.receivedBytes += int64(len(piece))
-		switch {
-		case err != nil:
-			c.conn.loop.counts.badRequests++
-			x.spoiled(400, err.Error())
-			return len(data)
-		case x.location.bodyBytes > 0 && x.receivedBytes > x.location.bodyBytes:
-			x.spoiled(413, "the body is larger than allowed")
-			return len(data)
-		}
-		if len(piece) > 0 {
-			x.peer.body(piece)
-		}
-		if done {
-			x.requestDone()
-			return used
-		}
-		if n == 0 {
-			break
-		}
-	}
-	if x.bodyState == bodyStreaming && x.request.HasLength && !x.request.Chunked {
-		if x.spliceBody(&c.conn, &x.peer.conn, x.request.ContentLength-x.receivedBytes) {
-			x.passed = true
-		}
-	}
-	return used
-}
-
-// pump forwards the part of the body that arrived with the head or before a peer took it.
-func (c *client) pump() {
-	x := c.x
-	if x.body.Ended() {
-		x.requestDone()
-		return
-	}
-	x.bodyState = bodyStreaming
-	if c.at < c.have() {
-		c.at += c.body(c.in.b[c.at:])
-	}
-	switch {
-	case x.bodyState == bodyStreaming && c.eof:
-		c.unfinished("client closed within its request")
-	case x.bodyState == bodyStreaming:
-		if c.conn.hasSocket() && (x.request.Chunked || x.request.ContentLength-x.receivedBytes > fullPiece) {
-			c.conn.pause() // and then piece by piece: as fast as the destination reads
-		}
-		if c.at == c.have() && cap(c.in.b) > largeBytes {
-			shrink(x)
-		}
-		if !c.stalledUpstream() {
-			c.conn.resume()
-		}
-	}
-}
-
-// shrink keeps nothing but the head of what came in a burst, or while the destination was connecting.
-func shrink(x *exchange) {
-	c, l := x.client, x.client.conn.loop
-	head := l.parcels.get()
-	head.b = append(head.b, x.head()...)
-	c.in, c.at = head, len(head.b)
-	x.headAt, x.headEnd, x.passed, l.linesOf = 0, len(head.b), true, nil
-	x.lines()
-}
-
-func (c *client) stalledUpstream() bool { return c.x.peer != nil && c.x.peer.conn.blocked }
-
-// finish continues after a complete response.
-func (c *client) finish() {
-	c.x.log()
-	unread := c.x.bodyState != bodyWhole
-	*c.x = exchange{}
-	if c.conn.stream != nil {
-		c.conn.stream.answered()
-		return
-	}
-	if c.at == c.have() && c.in != nil {
-		c.conn.loop.parcels.put(c.in)
-		c.in, c.at = nil, 0
-	} else if c.at >= maxWaiting/4 { // nothing views the used bytes any more
-		c.in.b = c.in.b[:copy(c.in.b, c.in.b[c.at:])]
-		c.at = 0
-	}
-	if c.closing {
-		c.linger(unread || c.at < c.have())
-		return
-	}
-	c.state = atHead
-	c.conn.expire(c.conn.loop.site.timeouts.keepAlive)
-	if !c.running {
-		c.run()
-	}
-}
 
 // refuse answers an invalid request and ends the connection, because the start of the next
 // request is unknown.

@@ -60,5 +60,5 @@ func collected(x *exchange, a *additions) {
 	a.collecting, a.body = false, nil
 	x.unread()
 	limitTotal(x)
-	x.dispatch(x.key(x.location.balanceKey, nil), nil)
+	x.dispatch(nil)
 }

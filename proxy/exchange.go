@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"bytes"
-
 	"ceiling/internal/http1"
 	"ceiling/proxy/files"
 	"ceiling/proxy/route"
@@ -111,140 +109,11 @@ func additionsOf(x *inbound) *additions {
 	return x.added
 }
 
-// start decides what to do with a request whose head is complete.
-func (x *exchange) start() {
-	c, l, q := x.client, x.client.conn.loop, &x.request
-	x.unread()
-	if !q.KeepAlive {
-		c.closing = true
-	}
-	authority, path, query := route.SplitTarget(q.Target)
-	clean, ok := route.Clean(path, l.clean)
-	if ok {
-		l.find(x, firstBytes(authority, q.Host), clean, query)
-	}
-	switch {
-	case q.Minor > 1:
-		c.refuse(505, "only HTTP/1.0 and HTTP/1.1 are supported")
-		return
-	case string(q.Method) == "CONNECT":
-		c.refuse(405, "not a forward proxy")
-		return
-	case string(q.Method) == "TRACE": // it would show a script the client's credentials (RFC 9110, section 9.3.8)
-		x.answer(405, "TRACE is not passed on")
-		return
-	case authority != nil && len(q.Host) > 0 && !sameAuthority(authority, q.Host, ownPort(q.Target)):
-		c.refuse(400, "the target and Host name different hosts")
-		return
-	case !ok:
-		x.answer(400, "ambiguous path")
-		return
-	case !l.expectation(x.head(), q):
-		x.answer(417, "only 100-continue can be expected")
-		return
-	}
-	if authority != nil {
-		q.Host = authority
-	}
-	if &clean[0] != &path[0] {
-		l.clean = clean[:0]
-	}
-	x.route(clean)
-}
-
 func firstBytes(a, b []byte) []byte {
 	if a != nil {
 		return a
 	}
 	return b
-}
-
-// expectation reports whether the proxy knows what a request expects.
-func (l *loop) expectation(head []byte, q *http1.Request) bool {
-	if q.ExpectContinue {
-		return true
-	}
-	for i := range l.lines.List {
-		if l.lines.List[i].Is == http1.Expect && len(l.lines.List[i].Value(head)) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// find finds the location, first of all: even a refusal has its fields.
-func (l *loop) find(x *exchange, host, clean, query []byte) {
-	asked := route.Query{Host: host, Path: route.Bare(clean), Query: query, Method: x.request.Method, Port: "80"}
-	if x.client.secure() {
-		asked.Port = "443"
-	}
-	if l.site.needsHeaders {
-		head := x.head()
-		asked.Header = func(name string) []byte { return l.field(head, name) }
-	}
-	if i := l.site.table.Find(&asked); i >= 0 {
-		x.location = l.site.locations[i]
-	}
-}
-
-// route does with the request what its location says.
-func (x *exchange) route(clean []byte) {
-	l, loc := x.client.conn.loop, x.location
-	if l.site.marks != nil {
-		x.lines()
-		head := x.head()
-		l.site.marks.mark(additionsOf(&x.inbound), func(name string) []byte { return l.field(head, name) }, x.client.trusted)
-	}
-	switch {
-	case l.site.rate != nil && l.site.rate.refuses(x, requestKey{kind: keyClient}, clean):
-	case loc == nil:
-		l.counts.unrouted++
-		x.answer(404, "no location matches this request")
-	case loc.bodyBytes > 0 && x.request.ContentLength > loc.bodyBytes:
-		x.answer(413, "the body is larger than allowed")
-	case loc.rate != nil && loc.rate.refuses(x, loc.rateKey, clean):
-	default:
-		x.upgrade = x.asksUpgrade()
-		loc.turn(l).earn()
-		if loc.within.total > 0 {
-			x.client.conn.expire(loc.within.total)
-		}
-		switch {
-		case l.site.securePort != "" && x.mustBeSecure():
-			x.toSecure()
-		case loc.entrance != nil:
-			loc.entrance.enter(x, clean)
-		default:
-			x.proceed(clean)
-		}
-	}
-}
-
-// refuses takes the request from a limit, and answers one that exceeds it.
-func (r *limiter) refuses(x *exchange, k requestKey, clean []byte) bool {
-	l := x.client.conn.loop
-	wait := r.take(x.key(k, clean), l.now)
-	if wait <= 0 {
-		return false
-	}
-	l.counts.limitedRequests++
-	x.answerLater(429, "too many requests", wait)
-	return true
-}
-
-// proceed answers a request that may come in.
-func (x *exchange) proceed(clean []byte) {
-	switch loc := x.location; {
-	case loc.redirect != nil:
-		x.redirect()
-	case loc.fixed != nil:
-		reply(x, loc.fixed.status, contentHead, loc.fixed.lines, loc.fixed.body)
-	case loc.files != nil:
-		x.destination = loc.destinations[0]
-		x.serveFile(loc.files, clean)
-	default:
-		x.dispatch(x.key(loc.balanceKey, clean), clean)
-	}
 }
 
 // head returns the request's head, nil if there is none.
@@ -253,6 +122,12 @@ func (x *inbound) head() []byte {
 		return c.in.b[x.headAt:x.headEnd]
 	}
 	return nil
+}
+
+func (x *inbound) cleanPath() []byte {
+	_, path, _ := route.SplitTarget(x.request.Target)
+	clean, _ := route.Clean(path, x.client.conn.loop.clean) // already checked
+	return clean
 }
 
 // fieldOf returns a field's value.
@@ -287,145 +162,6 @@ func equalFoldASCII(a []byte, b string) bool {
 		}
 	}
 	return true
-}
-
-// asksUpgrade reports whether the request asks for a protocol that can be tunnelled, by any method,
-// as docker and kubectl do by POST. h2c cannot: the next hop would accept requests that this proxy
-// never checked.
-func (x *inbound) asksUpgrade() bool {
-	if x.request.Minor == 0 {
-		return false
-	}
-	upgrade, option := []byte(nil), false
-	lines, head := x.lines(), x.head()
-	for i := range lines {
-		switch line := &lines[i]; line.Is {
-		case http1.Upgrade:
-			if upgrade != nil {
-				return false
-			}
-			upgrade = line.Value(head)
-		case http1.Connection:
-			option = option || http1.HasToken(line.Value(head), "upgrade")
-		}
-	}
-	return option && len(upgrade) > 0 && !bytes.ContainsAny(upgrade, ", \t") &&
-		!bytes.EqualFold(upgrade, []byte("h2c")) && !bytes.EqualFold(upgrade[:min(5, len(upgrade))], []byte("http/")) &&
-		!bytes.EqualFold(upgrade[:min(4, len(upgrade))], []byte("tls/"))
-}
-
-// dispatch chooses a destination and requests a connection to it. clean is the path for files,
-// nil if the request is repeated.
-func (x *exchange) dispatch(key uint64, clean []byte) {
-	status, why := x.status, x.why // of the previous attempt
-	x.status, x.why = 0, ""
-	loc := x.location
-	eligible := (*destination).usable
-	if loc.mostlyEjected(x.client.conn.loop.now) {
-		eligible = (*destination).healthy
-	}
-	d := loc.filesFirst(x)
-	if d == nil {
-		d = x.choose(key, eligible)
-	}
-	if d == nil && loc.fallback != nil && loc.fallback.usable(x.client.conn.loop) && x.tried&triedFallback == 0 {
-		x.client.conn.loop.counts.fallbacks++
-		x.tried |= triedFallback
-		d = loc.fallback
-	}
-	if d == nil { // one that may fail is better than none
-		d = x.choose(key, (*destination).lastResort)
-	}
-	switch {
-	case d == nil && x.tries == 0:
-		x.client.conn.loop.counts.noDestination++
-		x.answerLater(503, "no healthy destination", 1e9)
-	case d == nil:
-		x.answer(int(status), why)
-	case d.files != nil:
-		x.destination = d
-		if clean == nil {
-			clean = x.cleanPath()
-		}
-		x.serveFile(d.files, clean)
-	case d.loopMark != nil && x.wentRound(d):
-		x.loopDetected(d)
-	case d.collects && x.request.Chunked:
-		collect(x)
-	default:
-		x.destination = d
-		if loc.sticky && d != loc.fallback {
-			loc.stick(x, d.seed, key)
-		}
-		x.client.conn.loop.pool(d.upstream).request(x)
-	}
-}
-
-// filesFirst returns the files that are looked for before other destinations are asked; nil if the
-// request is for none of them, or has none.
-func (loc *location) filesFirst(x *exchange) *destination {
-	if !loc.tryFiles || x.tried&1 != 0 {
-		return nil
-	}
-	d := loc.destinations[0]
-	if m := string(x.request.Method); (m == "GET" || m == "HEAD") && !x.upgrade && d.usable(x.client.conn.loop) {
-		return d
-	}
-	x.tried |= 1
-	return nil
-}
-
-func (x *inbound) cleanPath() []byte {
-	_, path, _ := route.SplitTarget(x.request.Target)
-	clean, _ := route.Clean(path, x.client.conn.loop.clean) // already checked
-	return clean
-}
-
-// choose asks the location's balance for one of the eligible destinations; nil if none is left.
-func (x *exchange) choose(key uint64, may func(*destination, *loop) bool) *destination {
-	l, loc := x.client.conn.loop, x.location
-	turn := loc.turn(l)
-	for {
-		if len(turn.choices) != len(loc.destinations) {
-			turn.choices = make([]route.Choice, len(loc.destinations))
-		}
-		for i, d := range loc.destinations {
-			busy := 0
-			if d.upstream != nil {
-				busy = l.pool(d.upstream).busy
-			}
-			turn.choices[i] = route.Choice{
-				Weight: d.weight, Busy: busy, Seed: d.seed,
-				Usable: x.tried&(1<<(i&63)) == 0 && may(d, l),
-			}
-		}
-		i := turn.chooser.Choose(turn.choices, key)
-		if i < 0 {
-			return nil
-		}
-		d := loc.destinations[i]
-		switch u := d.upstream; {
-		case u == nil || !u.ejected():
-			return d
-		case u.try(l.now): // one request tests whether it works again
-			x.trial = true
-			return d
-		case !d.usable(l): // its ejection is disregarded
-			return d
-		}
-		x.tried |= 1 << (i & 63)
-	}
-}
-
-// requestDone notes that the peer has the whole request.
-func (x *exchange) requestDone() {
-	x.bodyState = bodyWhole
-	if p := x.peer; p != nil {
-		p.endBody()
-		if p.state < peerBody {
-			p.conn.expire(x.location.within.respond)
-		}
-	}
 }
 
 // hold stops forwarding the body.
@@ -503,14 +239,14 @@ func (x *exchange) failed(status int, why string, f failure) {
 			x.tried &^= x.location.bit(x.destination)
 			l.proxy.suspect(x.destination.upstream)
 		}
-		x.dispatch(x.key(x.location.balanceKey, nil), nil)
+		x.dispatch(nil)
 		return
 	}
 	if !f.sent && !x.passed && x.location.fallback != nil && x.tried&triedFallback == 0 {
 		x.rewind()
 		x.tries++
 		x.tried |= triedFallback - 1
-		x.dispatch(0, nil)
+		x.dispatch(nil)
 		return
 	}
 	x.answer(status, why)

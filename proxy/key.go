@@ -10,11 +10,9 @@ import (
 	"ceiling/proxy/route"
 )
 
-// key hashes what distinguishes the request; 0 if k is none, or the request has none.
+// key hashes what distinguishes the request; 0 if the request has none.
 func (x *inbound) key(k requestKey, clean []byte) uint64 {
 	switch k.kind {
-	case keyNone:
-		return 0
 	case keyDestination:
 		for value := range x.cookies(k.name) {
 			if n, err := strconv.ParseUint(string(value), 36, 64); err == nil {

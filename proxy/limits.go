@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	"ceiling/proxy/route"
 )
 
 // Limits over all loops are kept in shards, each with its own lock. Only requests and connections
@@ -93,27 +91,3 @@ func (m *limiter) take(key uint64, now int64) (wait int64) {
 	}
 	return 0
 }
-
-// turnOf is the per-loop state of a location that its requests change.
-type turnOf struct {
-	choices []route.Choice
-	chooser route.Chooser
-	tokens  float64
-	budget  float64
-	_       [64]byte // keep another loop's on another cache line
-}
-
-// maxTokens bounds the saved retries.
-const maxTokens = 10
-
-// mayRetry takes a retry from the budget.
-func (t *turnOf) mayRetry() bool {
-	if t.tokens < 1 {
-		return false
-	}
-	t.tokens--
-	return true
-}
-
-// earn adds to the retry budget with each request.
-func (t *turnOf) earn() { t.tokens = min(t.tokens+t.budget, maxTokens) }

@@ -9,16 +9,6 @@ import (
 	"time"
 )
 
-type logFormat uint8
-
-// logField is a request's field in the JSON log, in lower case.
-type logField struct{ name, field string }
-
-const (
-	logCombined logFormat = iota
-	logJSON
-)
-
 // accessLog writes what the loops collect, from its own goroutine: a stalled disk must not stop a
 // loop.
 type accessLog struct {

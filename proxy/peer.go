@@ -12,7 +12,7 @@ import (
 // peerState is the state of a connection to a destination.
 //
 //	from                   to              when
-//	peerConnecting         peerIdle        connected, and its client has gone (peer.rest)
+//	peerConnecting         peerIdle        connected, and its client has gone (pool.rest)
 //	peerConnecting, Idle   peerAsked       a request is given to it (peer.begin)
 //	peerAsked              peerHead        the first byte comes
 //	peerHead               peerBody        the final head is there (peer.final)
@@ -49,67 +49,6 @@ type peer struct {
 	length    int64  // of the response's body; 0 if unknown
 	base      int64  // value of flushed when the request began
 	opened    int64  // loop's clock
-}
-
-// connected completes a connect.
-func (p *peer) connected(err syscall.Errno) {
-	if err != 0 {
-		p.conn.loop.counts.connectErrors++
-		p.pool.unreachable(p, 502, "connect: "+err.Error())
-		return
-	}
-	if p.pool.large > 0 {
-		p.conn.intake = intakePiece
-	}
-	if p.pool.upstream.secure() {
-		p.pool.startTLS(&p.conn)
-		return
-	}
-	p.conn.receive()
-	p.usable()
-}
-
-// usable puts a new connection to use.
-func (p *peer) usable() {
-	p.conn.loop.counts.connects++
-	p.pool.upstream.connected()
-	p.opened = p.conn.loop.now
-	if p.client == nil {
-		p.rest()
-		return
-	}
-	p.begin(p.client.x)
-}
-
-// secured implements tlsParty.
-func (p *peer) secured() {
-	p.pool.upstream.tls.note(p.pool.upstream.key, nil, p.conn.loop.proxy.fail)
-	p.usable()
-}
-
-// refused implements tlsParty.
-func (p *peer) refused(err error) {
-	u := p.pool.upstream
-	u.tls.note(u.key, err, p.conn.loop.proxy.fail)
-	p.conn.loop.counts.connectErrors++
-	p.pool.unreachable(p, 502, shownTLS(err, false))
-}
-
-// begin sends the request on an open connection.
-func (p *peer) begin(x *exchange) {
-	p.client, x.peer = x.client, p
-	p.state, p.broken = peerAsked, false
-	p.served++
-	p.base = p.conn.flushed
-	p.chunkBody = x.request.Chunked && p.conn.call == nil
-	out := p.conn.buffer()
-	out.b = x.appendRequest(out.b)
-	if x.bodyState == bodyWhole {
-		p.conn.expire(x.location.within.respond)
-	} else {
-		p.conn.expire(x.location.within.idle)
-	}
-	x.client.pump()
 }
 
 // body forwards a piece of the request's body.
@@ -381,22 +320,11 @@ func (p *peer) done(clean bool) {
 		p.conn.loop.counts.unsolicited++
 		p.drop()
 	case p.reusable && x.bodyState == bodyWhole && !p.broken && !p.conn.blocked && !p.conn.loop.stopping:
-		p.rest()
+		p.pool.rest(p)
 	default:
 		p.drop()
 	}
 	c.finish()
-}
-
-// rest gives the connection to the next request, or back to its pool.
-func (p *peer) rest() {
-	p.state = peerIdle
-	if p.pool.large > 0 { // what follows the head stays in the kernel
-		p.conn.resume()
-	} else {
-		p.conn.gulp()
-	}
-	p.pool.rest(p)
 }
 
 // cut ends a response that cannot be completed. It closes the client's connection, so that the

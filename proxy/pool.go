@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"slices"
+	"syscall"
 
 	"ceiling/internal/ring"
 	"ceiling/internal/tlsconn"
@@ -153,6 +154,70 @@ func (p *pool) socket() (fd, at int, to *ring.Sockaddr, err error) {
 	return fd, at, &list[at], err
 }
 
+// connected completes a connect.
+func (p *peer) connected(err syscall.Errno) {
+	if err != 0 {
+		p.conn.loop.counts.connectErrors++
+		p.pool.unreachable(p, 502, "connect: "+err.Error())
+		return
+	}
+	if p.pool.large > 0 {
+		p.conn.intake = intakePiece
+	}
+	if p.pool.upstream.secure() {
+		p.pool.startTLS(&p.conn)
+		return
+	}
+	p.conn.receive()
+	p.usable()
+}
+
+// usable puts a new connection to use.
+func (p *peer) usable() {
+	p.conn.loop.counts.connects++
+	p.pool.upstream.connected()
+	p.opened = p.conn.loop.now
+	if p.client == nil {
+		p.pool.rest(p)
+		return
+	}
+	p.begin(p.client.x)
+}
+
+// secured implements tlsParty.
+func (p *peer) secured() {
+	p.pool.upstream.tls.note(p.pool.upstream.key, nil, p.conn.loop.proxy.fail)
+	p.usable()
+}
+
+// refused implements tlsParty.
+func (p *peer) refused(err error) {
+	u := p.pool.upstream
+	u.tls.note(u.key, err, p.conn.loop.proxy.fail)
+	p.conn.loop.counts.connectErrors++
+	p.pool.unreachable(p, 502, shownTLS(err, false))
+}
+
+// begin sends the request on an open connection.
+func (p *peer) begin(x *exchange) {
+	p.client, x.peer = x.client, p
+	p.state, p.broken = peerAsked, false
+	p.served++
+	p.base = p.conn.flushed
+	p.chunkBody = x.request.Chunked && p.conn.call == nil
+	out := p.conn.buffer()
+	out.b = x.appendRequest(out.b)
+	if x.bodyState == bodyWhole { // there is none
+		if p.conn.call != nil {
+			p.conn.call.endBody()
+		}
+		p.conn.expire(x.location.within.respond)
+		return
+	}
+	p.conn.expire(x.location.within.idle)
+	x.client.pump()
+}
+
 var errUnresolved = errors.New("the destination's name does not resolve")
 
 // avoidNs is how long an address of a name is skipped after a failed connect, while the name has
@@ -209,6 +274,12 @@ func (p *pool) avoidAddress(at int) (others bool) {
 
 // rest takes a connection back: for a waiting client, or for later.
 func (p *pool) rest(peer *peer) {
+	peer.state = peerIdle
+	if p.large > 0 { // what follows the head stays in the kernel
+		peer.conn.resume()
+	} else {
+		peer.conn.gulp()
+	}
 	if c := p.next(); c != nil {
 		p.loop.counts.reuses++
 		peer.begin(c.x)

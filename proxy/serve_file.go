@@ -28,7 +28,7 @@ func (x *exchange) serveFile(s *files.Site, clean []byte) {
 	case one == nil && x.location.tryFiles && x.tried&1 == 0:
 		x.tried |= 1
 		x.destination = nil
-		x.dispatch(x.key(x.location.balanceKey, clean), clean)
+		x.dispatch(clean)
 		return
 	case one == nil:
 		x.answer(404, "no such file")

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"ceiling/internal/secret"
@@ -45,123 +44,15 @@ type site struct {
 	clientField  string // has the subject of a client's certificate; "" for none
 }
 
-// location says what is done with a rule's requests.
-type location struct {
-	id           string
-	destinations []*destination
-	fallback     *destination
-	files        *files.Site // the only destination, without a fallback
-	redirect     *config.Redirect
-	fixed        *fixed
-	entrance     *entrance
-	pages        errorPages
-	tryFiles     bool // the first destination is files, before the others
-	sticky       bool // balanceKey is a cookie that the proxy sets
-	unlogged     bool // but for errors
-	balance      route.Balance
-	balanceKey   requestKey
-	rate         *limiter
-	rateKey      requestKey
-	retries      int
-	bodyBytes    int64
-	turns        []turnOf // by loop
-	request      edits
-	response     responseEdits // while no destination is chosen
-	open         bool          // never redirected to https
-	compress     bool
-
-	within timings
-}
-
-// timings are the times of a location, in nanoseconds; 0 is none.
-type timings struct{ connect, respond, idle, total, queue, tunnel int64 }
-
-// destination is one target for a location's requests.
-type destination struct {
-	id       string
-	name     string    // for the log: the id, else the URI
-	upstream *upstream // nil for files
-	files    *files.Site
-	weight   int
-	seed     uint64
-	host     string // to send; "" keeps the client's
-	collects bool   // it cannot take chunks
-	base     string
-	replace  []replacement
-	response responseEdits
-	level    compress.Level // of compression
-	loopMark *loopMark      // set if it may be this proxy
-	looped   atomic.Bool
-}
-
-// replacement edits the path of a request.
-type replacement struct {
-	old, new string
-	re       *regexp.Regexp // instead of old
-}
-
-// usable, healthy and lastResort: see upstream. Files are usable while their directory is there; as
-// a last resort, they are 404.
-func (d *destination) usable(l *loop) bool {
-	if d.files != nil {
-		return l.files.Has(d.files, l.now)
-	}
-	return d.upstream.usable(l.now)
-}
-
-func (d *destination) healthy(l *loop) bool {
-	if d.files != nil {
-		return d.usable(l)
-	}
-	return !d.upstream.ill.Load()
-}
-
-func (d *destination) lastResort(*loop) bool { return d.files != nil || d.upstream.lastResort() }
-
-// mostlyEjected reports whether more than half of several destinations are ejected. Then ejection
-// says less about them than about the requests or the network, and the rest could not carry the load:
-// all are used (Envoy's panic threshold, also half).
-func (loc *location) mostlyEjected(now int64) bool {
-	if len(loc.destinations) < 2 {
-		return false
-	}
-	out := 0
-	for _, d := range loc.destinations {
-		if d.upstream != nil && d.upstream.until.Load() > now {
-			out++
-		}
-	}
-	return 2*out > len(loc.destinations)
-}
-
-// bit returns the destination's bit in exchange.tried.
-func (loc *location) bit(d *destination) uint64 {
-	for i, other := range loc.destinations {
-		if other == d {
-			return 1 << (i & 63)
-		}
-	}
-	return triedFallback
-}
-
-func (loc *location) turn(l *loop) *turnOf { return &loc.turns[l.index] }
-
-// requestKey is what distinguishes requests.
-type requestKey struct {
-	kind keyKind
-	name string
-}
-
-type keyKind uint8
+type logFormat uint8
 
 const (
-	keyNone keyKind = iota
-	keyClient
-	keyPath
-	keyHeader
-	keyCookie
-	keyDestination // a sticky cookie
+	logCombined logFormat = iota
+	logJSON
 )
+
+// logField is a request's field in the JSON log, in lower case.
+type logField struct{ name, field string }
 
 func keyOf(text string) requestKey {
 	kind, name, _ := strings.Cut(text, ":")
@@ -361,12 +252,6 @@ func (s *site) ownFields(l *config.Location) (names []string) {
 		}
 	}
 	return names
-}
-
-// fixed is an answer that is always the same.
-type fixed struct {
-	status      int
-	lines, body []byte
 }
 
 func fixedOf(r *config.Respond) *fixed {

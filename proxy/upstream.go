@@ -2,13 +2,95 @@ package proxy
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"ceiling/internal/ring"
+	"ceiling/proxy/compress"
 	"ceiling/proxy/config"
+	"ceiling/proxy/files"
+	"ceiling/proxy/route"
 )
+
+// location says what is done with a rule's requests.
+type location struct {
+	id           string
+	destinations []*destination
+	fallback     *destination
+	files        *files.Site // the only destination, without a fallback
+	redirect     *config.Redirect
+	fixed        *fixed
+	entrance     *entrance
+	pages        errorPages
+	tryFiles     bool // the first destination is files, before the others
+	sticky       bool // balanceKey is a cookie that the proxy sets
+	unlogged     bool // but for errors
+	balance      route.Balance
+	balanceKey   requestKey
+	rate         *limiter
+	rateKey      requestKey
+	retries      int
+	bodyBytes    int64
+	turns        []turnOf // by loop
+	request      edits
+	response     responseEdits // while no destination is chosen
+	open         bool          // never redirected to https
+	compress     bool
+
+	within timings
+}
+
+// timings are the times of a location, in nanoseconds; 0 is none.
+type timings struct{ connect, respond, idle, total, queue, tunnel int64 }
+
+// destination is one target for a location's requests.
+type destination struct {
+	id       string
+	name     string    // for the log: the id, else the URI
+	upstream *upstream // nil for files
+	files    *files.Site
+	weight   int
+	seed     uint64
+	host     string // to send; "" keeps the client's
+	collects bool   // it cannot take chunks
+	base     string
+	replace  []replacement
+	response responseEdits
+	level    compress.Level // of compression
+	loopMark *loopMark      // set if it may be this proxy
+	looped   atomic.Bool
+}
+
+// replacement edits the path of a request.
+type replacement struct {
+	old, new string
+	re       *regexp.Regexp // instead of old
+}
+
+// requestKey is what distinguishes requests.
+type requestKey struct {
+	kind keyKind
+	name string
+}
+
+type keyKind uint8
+
+const (
+	keyNone keyKind = iota
+	keyClient
+	keyPath
+	keyHeader
+	keyCookie
+	keyDestination // a sticky cookie
+)
+
+// fixed is an answer that is always the same.
+type fixed struct {
+	status      int
+	lines, body []byte
+}
 
 // upstream is one address that requests go to, under one set of rules. It survives reloads that
 // do not change it. All loops share its fields, which are rarely written.
@@ -60,6 +142,112 @@ type supervised struct {
 	starting atomic.Bool // it is not ready
 	suspect  atomic.Bool // it may have exited, see Proxy.suspect
 }
+
+// choose asks the location's balance for one of the eligible destinations; nil if none is left.
+func (x *exchange) choose(key uint64, may func(*destination, *loop) bool) *destination {
+	l, loc := x.client.conn.loop, x.location
+	turn := loc.turn(l)
+	for {
+		if len(turn.choices) != len(loc.destinations) {
+			turn.choices = make([]route.Choice, len(loc.destinations))
+		}
+		for i, d := range loc.destinations {
+			busy := 0
+			if d.upstream != nil {
+				busy = l.pool(d.upstream).busy
+			}
+			turn.choices[i] = route.Choice{
+				Weight: d.weight, Busy: busy, Seed: d.seed,
+				Usable: x.tried&(1<<(i&63)) == 0 && may(d, l),
+			}
+		}
+		i := turn.chooser.Choose(turn.choices, key)
+		if i < 0 {
+			return nil
+		}
+		d := loc.destinations[i]
+		switch u := d.upstream; {
+		case u == nil || !u.ejected():
+			return d
+		case u.try(l.now): // one request tests whether it works again
+			x.trial = true
+			return d
+		case !d.usable(l): // its ejection is disregarded
+			return d
+		}
+		x.tried |= 1 << (i & 63)
+	}
+}
+
+// usable, healthy and lastResort: see upstream. Files are usable while their directory is there; as
+// a last resort, they are 404.
+func (d *destination) usable(l *loop) bool {
+	if d.files != nil {
+		return l.files.Has(d.files, l.now)
+	}
+	return d.upstream.usable(l.now)
+}
+
+func (d *destination) healthy(l *loop) bool {
+	if d.files != nil {
+		return d.usable(l)
+	}
+	return !d.upstream.ill.Load()
+}
+
+func (d *destination) lastResort(*loop) bool { return d.files != nil || d.upstream.lastResort() }
+
+// mostlyEjected reports whether more than half of several destinations are ejected. Then ejection
+// says less about them than about the requests or the network, and the rest could not carry the load:
+// all are used (Envoy's panic threshold, also half).
+func (loc *location) mostlyEjected(now int64) bool {
+	if len(loc.destinations) < 2 {
+		return false
+	}
+	out := 0
+	for _, d := range loc.destinations {
+		if d.upstream != nil && d.upstream.until.Load() > now {
+			out++
+		}
+	}
+	return 2*out > len(loc.destinations)
+}
+
+// bit returns the destination's bit in exchange.tried.
+func (loc *location) bit(d *destination) uint64 {
+	for i, other := range loc.destinations {
+		if other == d {
+			return 1 << (i & 63)
+		}
+	}
+	return triedFallback
+}
+
+func (loc *location) turn(l *loop) *turnOf { return &loc.turns[l.index] }
+
+// turnOf is the per-loop state of a location that its requests change.
+type turnOf struct {
+	choices []route.Choice
+	chooser route.Chooser
+	tokens  float64
+	budget  float64
+	_       [64]byte // keep another loop's on another cache line
+}
+
+// maxTokens bounds the saved retries.
+const maxTokens = 10
+
+// mayRetry takes a retry from the budget.
+func (t *turnOf) mayRetry() bool {
+	if t.tokens < 1 {
+		return false
+	}
+	t.tokens--
+	return true
+}
+
+// earn adds to the retry budget with each request.
+func (t *turnOf) earn() { t.tokens = min(t.tokens+t.budget, maxTokens) }
 
 // usable reports whether a request may be sent there now, possibly as a test.
 func (u *upstream) usable(now int64) bool {
