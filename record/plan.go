@@ -295,6 +295,12 @@ type Curve struct {
 	Caveats    []Statement `json:"caveats,omitempty"`
 }
 
+// Judged takes from a run's verdict what a plan needs of it.
+func (m *Measured) Judged(v Verdict) {
+	m.Outcome, m.Bottleneck, m.Because, m.SLO, m.Stations = v.Outcome, v.Bottleneck, v.Because, v.SLO, v.Stations
+	m.BacklogShare, m.OtherCores = v.BacklogShare, v.OtherCores
+}
+
 // CurvePoint is one condition with all its runs.
 type CurvePoint struct {
 	// X is the value of Curve.Over.

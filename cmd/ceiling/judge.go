@@ -137,9 +137,7 @@ func (sh *shell) judgePlan(file record.File, asJSON, verbose bool) error {
 		if err != nil {
 			return err
 		}
-		v := verdict.Judge(r, &series)
-		m.Outcome, m.Bottleneck, m.Because, m.SLO, m.BacklogShare, m.OtherCores = v.Outcome, v.Bottleneck, v.Because, v.SLO, v.BacklogShare,
-			v.OtherCores
+		m.Judged(verdict.Judge(r, &series))
 	}
 	if len(p.Runs) > 0 {
 		plan.Conclude(p)

@@ -384,12 +384,10 @@ func measured(step *record.Step, done *Result) *record.Measured {
 		Completed:     r.Requests.Completed, Failed: r.Requests.Failed,
 		Response: r.Latency.Response, Service: r.Latency.Service,
 		GeneratorCPUNs: r.Generator.CPUNsPerRequest,
-		Outcome:        r.Verdict.Outcome, Bottleneck: r.Verdict.Bottleneck, Because: r.Verdict.Because,
-		Profiles: plan.RequestProfiles(r.Profiling), Stations: r.Verdict.Stations, Waiting: r.Latency.Waiting,
-		BacklogShare: r.Verdict.BacklogShare, OtherCores: r.Verdict.OtherCores, SLO: r.Verdict.SLO, BadShare: r.BadShare(),
-		StoppedEarly: r.StoppedEarly,
-		Histogram:    &done.Response,
+		Profiles:       plan.RequestProfiles(r.Profiling), Waiting: r.Latency.Waiting, BadShare: r.BadShare(),
+		StoppedEarly: r.StoppedEarly, Histogram: &done.Response,
 	}
+	m.Judged(r.Verdict)
 	if expected := r.Load.TargetPerS * r.Spec.Duration.Seconds(); r.StoppedEarly != "" && expected > 0 {
 		m.P99AtLeastNs = plan.AtLeast(.99, &done.Response, expected)
 	}
