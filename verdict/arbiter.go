@@ -124,7 +124,7 @@ func undetermined(f *cpuFacts, all []finding, missing, next []record.Statement) 
 	case !f.generator.self.busy.known:
 		out.next = just("inconclusive.next.generator-cpu", nil)
 	case !f.server.subject.known && slices.ContainsFunc(missing, func(s record.Statement) bool { return s.Code == "missing.too-short" }):
-		out.next = just("missing.too-short.next", nil)
+		out.next = just("missing.too-short.next", with{"command": f.base.again("run", "-d", "10s")})
 	case !f.server.subject.known:
 		out.next = just("inconclusive.next.watch-server", with{"agents": len(f.base.run.Agents) > 0})
 	default:

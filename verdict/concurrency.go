@@ -58,7 +58,7 @@ func ruleConcurrency(f *facts) finding {
 	if f.lone.lined {
 		out.because = just("slots.pipelined", with{"connections": f.base.run.Load.Established})
 	}
-	out.next = just("slots.next", with{"connections": 2 * f.base.run.Load.Connections})
+	out.next = just("slots.next", f.base.more())
 	return out
 }
 

@@ -12,7 +12,9 @@ package verdict
 import (
 	"math"
 	"slices"
+	"strings"
 
+	"ceiling/experiment/spec"
 	"ceiling/record"
 )
 
@@ -134,6 +136,8 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 	case slo.timedOut:
 		v.Next = just("slo.broken.next.timeout", with{"timed_out": f.base.run.Latency.Waited("service").TimedOut,
 			"timeout_ns": f.base.run.Spec.Timeout.Nanoseconds()})
+	case v.Bottleneck == record.Concurrency && f.lone.is == alone && !slices.ContainsFunc(slo.terms, missesRate):
+		v.Next = just("slo.broken.next.alone", with{"command": f.base.again("profile")})
 	case v.Bottleneck == record.TargetRate && f.cpu.server.acceptHurtsTail():
 		v.Next = acceptNext()
 	case v.Bottleneck == record.TargetRate && f.time.late != nil:
@@ -144,6 +148,9 @@ func sloBroke(f *facts, v *record.Verdict, slo sloResult, found *finding) {
 		v.Next = slices.Concat(v.Next, f.time.late.next())
 	}
 }
+
+// missesRate reports whether a term asks for a higher rate than there was.
+func missesRate(t record.SLOTerm) bool { return !t.Met && strings.HasPrefix(t.Term, spec.MetricRate) }
 
 // invalidOf returns the first reason the run is invalid, or nil.
 func invalidOf(f *facts, slo sloResult, found *finding) *invalidity {

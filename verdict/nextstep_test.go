@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,7 +107,7 @@ func TestNextWithoutAServer(t *testing.T) {
 	run.Unloaded = record.LoneOf([]int64{1e5, 1e5, 1e5, 1e5, 1e5, 1e5, 1e5, 1e5}, 1)
 	short := *run
 	short.ElapsedS = 0.001
-	if next := prose.Sentence(Judge(&short, nil).Next); next != "run longer: -d 10s" {
+	if next := prose.Sentence(Judge(&short, nil).Next); next != "run longer: ceiling run -d 10s -c 64" {
 		t.Errorf("after 1 ms: next %q", next)
 	}
 	run.NotMeasured = []record.NotMeasured{{What: "host", Why: "hosts are observed only on Linux"}}
@@ -157,6 +158,26 @@ func TestSlowAcceptLoop(t *testing.T) {
 	}
 	if u.mean = 3; f.cpu.server.acceptsSlowly() {
 		t.Error("3 of 32 wait")
+	}
+}
+
+// More concurrency does not help an SLO that one request alone misses; it does help one for a rate.
+func TestSLOOfOneRequest(t *testing.T) {
+	all := fixtures(t)
+	lone := all[slices.IndexFunc(all, func(f fixture) bool { return strings.HasSuffix(f.path, "lone.json") })]
+	for slo, want := range map[string]string{
+		"":         "raise the concurrency: ceiling run -c 128 -d 10s",
+		"p99<1ms":  "an unloaded request takes as long: find out where it spends its time: ceiling profile -c 64 -d 10s",
+		"rate>10k": "raise the concurrency: ceiling run -c 128 -d 10s",
+	} {
+		run, series := lone.read(t)
+		if slo != "" {
+			run.Spec.SLO = mustSLO(t, slo)
+		}
+		v := Judge(run, series)
+		if next := prose.Sentence(v.Next); next != want || !strings.HasSuffix(next, record.CommandIn(v.Next)) {
+			t.Errorf("%s: next %q, of which %q", slo, next, record.CommandIn(v.Next))
+		}
 	}
 }
 

@@ -69,8 +69,15 @@ func (f *serverSide) serverRuntime() (name string, pid int) {
 	return name, pid
 }
 
-// cpuTool names the CPU profiler for the server's runtime.
-func (f *serverSide) cpuTool() record.Statement { return profilerOf(f.serverRuntime()) }
+// cpuTool is ceiling profile, where it has the server's own functions and has not profiled it yet, else
+// names the CPU profiler for the server's runtime.
+func (f *serverSide) cpuTool() record.Statement {
+	runtime, pid := f.serverRuntime()
+	if slices.Contains([]string{"go", runtimeNative, ""}, runtime) && f.base.run.Profiling == nil && len(f.base.run.Profiles) == 0 {
+		return say("stack-tool.profile", with{"command": f.base.again("profile"), "pprof": false})
+	}
+	return profilerOf(runtime, pid)
+}
 
 // profilerOf names the CPU profiler for a process of that runtime.
 func profilerOf(runtime string, pid int) record.Statement {

@@ -7,8 +7,7 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/secret"
-	"ceiling/internal/text"
+	"ceiling/internal/unit"
 	"ceiling/record"
 )
 
@@ -35,27 +34,31 @@ func (f *runFacts) apartCommand() string {
 }
 
 // again returns this run's command with one thing changed, its verb or a flag: as typed or, if
-// another command made the run, rebuilt from the record.
-func (f *runFacts) again(verb string, flags ...string) string {
+// another command made the run, or makes several of them, rebuilt from the record.
+func (f *runFacts) again(verb string, flag ...string) string {
 	words := f.run.Command
-	if len(words) < 2 || words[1] != verb && words[1] != "run" {
-		return shellLine(f.ofSpec(append([]string{"ceiling", verb}, flags...)))
+	if len(words) < 2 || words[1] != verb && (words[1] != "run" || slices.ContainsFunc(words[2:], ofSeveral)) {
+		words = f.ofSpec([]string{"ceiling", verb})
 	}
-	out := append([]string{filepath.Base(words[0]), verb}, flags...)
-	for i := 2; i < len(words); i++ {
-		name, _, joined := strings.Cut(words[i], "=")
-		switch name {
-		// The pinned CPUs overlapped, and the record's file already exists.
-		case "--pin-generator", "--pin-server", "--out", "-o":
-			if !joined {
-				i++
-			}
-		case "--separate-cpus", "--profile", "-v", "--verbose", "--json", "--live":
-		default:
-			out = append(out, words[i])
-		}
+	return record.Again(words, verb, flag...)
+}
+
+// more returns twice the connections, and this run's command with them.
+func (f *runFacts) more() with {
+	twice := 2 * f.run.Load.Connections
+	return with{"connections": twice, "command": f.again("run", "-c", strconv.Itoa(twice))}
+}
+
+// ofSeveral reports whether a word of a command line makes it one of several runs: a list of loads
+// (-c 1,4), or the file of an experiment.
+func ofSeveral(word string) bool {
+	_, value, joined := strings.Cut(word, "=")
+	if !joined {
+		value = strings.TrimLeft(word, "-cpRt")
 	}
-	return shellLine(out)
+	first, _, list := strings.Cut(value, ",")
+	_, err := unit.ParseRate(first)
+	return list && err == nil || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(word))
 }
 
 // ofSpec continues a command with the same load on the first target.
@@ -85,9 +88,6 @@ func (f *runFacts) ofSpec(out []string) []string {
 	}
 	return out
 }
-
-// shellLine quotes words for a shell, without their secrets, because pages show it.
-func shellLine(words []string) string { return text.Shell(secret.Plain().Command(words)) }
 
 // crowded says which threads of a server that was moved share its CPUs: a runtime counts its CPUs
 // once, at its start, and has as many threads as there were then.

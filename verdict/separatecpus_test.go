@@ -43,6 +43,30 @@ func TestApartCommand(t *testing.T) {
 	}
 }
 
+// TestOnceMore: another step keeps the flags that its verb has, and is one run where the command makes several.
+func TestOnceMore(t *testing.T) {
+	made := spec.Spec{Connections: 64, Duration: time.Second, Targets: []spec.Target{{Method: "GET", URL: "http://h/"}}}
+	for _, c := range []struct {
+		command, want string
+		verb          string
+		flag          []string
+	}{
+		{"ceiling run -c 64 -d 1s -H A:b http://h/", "ceiling run -c 128 -d 1s -H A:b http://h/", "run", []string{"-c", "128"}},
+		{"ceiling run --connections=64 http://h/ -o f", "ceiling run -c 128 http://h/", "run", []string{"-c", "128"}},
+		{"ceiling run --connections 64 -c64 http://h/", "ceiling run -c 128 http://h/", "run", []string{"-c", "128"}},
+		{"ceiling run --separate-cpus --pin-server 1 --quiet http://h/", "ceiling profile --separate-cpus --pin-server 1 http://h/", "profile", nil},
+		{"ceiling run -c 16,64 -d 1s http://h/", "ceiling profile -c 64 -d 1s http://h/", "profile", nil},
+		{"ceiling run sweep.yaml", "ceiling profile -c 64 -d 1s http://h/", "profile", nil},
+		{"ceiling run -n 20 -c 4 http://h/", "ceiling run -d 10s -c 4 http://h/", "run", []string{"-d", "10s"}},
+		{"ceiling find -c 9 http://h/", "ceiling run -c 128 -d 1s http://h/", "run", []string{"-c", "128"}},
+	} {
+		f := newParts(runFacts{run: &record.Run{Command: strings.Fields(c.command), Spec: made}})
+		if got := f.base.again(c.verb, c.flag...); got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.command, got, c.want)
+		}
+	}
+}
+
 // TestCrowded: a server that was moved to fewer CPUs than it has busy threads.
 func TestCrowded(t *testing.T) {
 	busy := func(n int) *facts {

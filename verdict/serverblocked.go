@@ -113,7 +113,7 @@ func (f *facts) waitInside(out *finding, inTurn bool) {
 		out.answer = unknown
 		out.pro = append(out.pro, f.loneEvidence()...)
 		out.missing = just("missing.turns", with{"why": f.whyUnclear()})
-		out.next = just("missing.turns.next", with{"connections": 2 * f.base.run.Load.Connections})
+		out.next = just("missing.turns.next", f.base.more())
 	}
 }
 

@@ -1,6 +1,9 @@
 package verdict
 
 import (
+	"math"
+	"strconv"
+
 	"ceiling/experiment/spec"
 	"ceiling/record"
 )
@@ -27,6 +30,10 @@ func ruleTargetRate(f *runFacts) finding {
 	}
 	out.answer = matched
 	out.because = just("rate.answered", with{"per_s": asked, "lost": f.lostPart()})
-	out.next = just("rate.answered.next", with{"per_s": 2 * asked, "logged": f.run.Spec.Arrivals == spec.Logged})
+	values := with{"per_s": 2 * asked, "logged": f.run.Spec.Arrivals == spec.Logged}
+	if f.run.Spec.Arrivals != spec.Logged {
+		values["command"] = f.again("run", "-R", strconv.FormatFloat(math.Ceil(2*asked), 'f', 0, 64))
+	}
+	out.next = just("rate.answered.next", values)
 	return out
 }

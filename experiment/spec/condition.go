@@ -73,8 +73,13 @@ func (d Dimension) row() *dimension {
 	return &dimensions[0]
 }
 
-// Flag returns the flag that sets the dimension: -c.
-func (d Dimension) Flag() string { return d.row().flag }
+// Flag returns the flag that sets the dimension: -c; "" for another name.
+func (d Dimension) Flag() string {
+	if r := d.row(); r.Dimension == d {
+		return r.flag
+	}
+	return ""
+}
 
 // Unit returns what its values count: connections.
 func (d Dimension) Unit() string { return d.row().unit }

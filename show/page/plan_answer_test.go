@@ -105,20 +105,29 @@ func TestEvidenceLinks(t *testing.T) {
 	}
 }
 
-// A card has the command that the next step ends in, to be copied, and nothing where it
-// ends in none; caveats are counted.
+// A card has the first command that the verdict's next step prints, to be copied, and none where it
+// prints none; caveats are counted.
 func TestCardsHaveTheNextCommand(t *testing.T) {
-	for next, want := range map[string]string{
-		"separate them: ceiling run --separate-cpus http://a/": "ceiling run --separate-cpus http://a/",
-		"ceiling prove http://a/":                              "ceiling prove http://a/",
-		"give it more cores":                                   "",
-		"separate them: /opt/my-ceiling run -H 'A: b'":         "/opt/my-ceiling run -H 'A: b'",
-		"for the bottleneck: stop ceiling, or keep it":         "",
-		"make the server behind ceiling proxy faster":          "",
-		"": "",
+	typed := func(command string) record.Statement {
+		return record.State("separate", record.Values{"command": command})
+	}
+	tool := record.State("stack-tool.profile", record.Values{"command": "ceiling profile h", "pprof": true})
+	for name, c := range map[string]struct {
+		next []record.Statement
+		want string
+	}{
+		"at the end":   {[]record.Statement{typed("ceiling run --separate-cpus http://a/")}, "ceiling run --separate-cpus http://a/"},
+		"another name": {[]record.Statement{typed("/opt/my-ceiling run -H 'A: b'")}, "/opt/my-ceiling run -H 'A: b'"},
+		"words follow": {[]record.Statement{record.State("blocked.next", record.Values{"alone": true, "tool": tool})}, "ceiling profile h"},
+		"several": {[]record.Statement{record.State("killed.next", nil), record.State("as-it-looks", record.Values{
+			"next": []record.Statement{typed("ceiling run a"), typed("ceiling run b")}})}, "ceiling run a"},
+		"of a database": {[]record.Statement{record.State("database.lock.next", record.Values{"command": "UPDATE"})}, ""},
+		"none":          {nil, ""},
 	} {
-		if v := chips(Verdict{}, 2, commandIn(next)); v.Next != want || v.Caveats != "2 caveats" {
-			t.Errorf("%q: %q, %q", next, v.Next, v.Caveats)
+		run := sampleRun(2, 2)
+		run.Verdict.Next, run.Verdict.Caveats = c.next, make([]record.Statement, 2)
+		if v := Card(&run); v.Next != c.want || v.Caveats != "2 caveats" {
+			t.Errorf("%s: %q, %q", name, v.Next, v.Caveats)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,7 +67,7 @@ func Card(run *chart.Run) Verdict {
 	if run.Unfinished {
 		card.Outcome, card.Mood, card.Gloss = string(record.Lost), record.Lost, "the run was killed; "+card.Gloss
 	}
-	return chips(card, len(v.Caveats), cmp.Or(commandIn(prose.Sentence(v.Next)), nextRun(run)))
+	return chips(card, len(v.Caveats), record.CommandIn(v.Next))
 }
 
 // reasons returns the lists behind a verdict: evidence for and against, caveats and next steps.

@@ -12,6 +12,7 @@ import (
 	"ceiling/internal/stat"
 	"ceiling/internal/text"
 	"ceiling/record"
+	"ceiling/verdict/prose"
 )
 
 // commandMost is the longest command that is printed to be copied, in characters.
@@ -43,7 +44,7 @@ func NextCommand(p *record.Plan) string {
 	case *record.Search:
 		return afterSearch(p, a, load, at)
 	case *record.Proof:
-		return afterProof(a, e.Load.Connections, load, at)
+		return afterProof(p, a, load, at)
 	case *record.Comparison:
 		return afterComparison(p)
 	case *record.Factorial:
@@ -56,7 +57,7 @@ func NextCommand(p *record.Plan) string {
 // the rate found; where none passes it shows how long one request takes that waits for no other.
 func afterSearch(p *record.Plan, s *record.Search, load, at string) string {
 	if times := longer(s); times > 1 && !p.Hidden && slices.Contains(p.Command, "find") {
-		if line := Again(p.Command, "-d", fmt.Sprintf("%gs", math.Ceil(times*float64(p.Experiment.Load.Duration)/1e9))); line != "" {
+		if line := again(p.Command, "-d", fmt.Sprintf("%gs", math.Ceil(times*float64(p.Experiment.Load.Duration)/1e9))); line != "" {
 			return line
 		}
 	}
@@ -89,7 +90,14 @@ func longer(s *record.Search) float64 {
 	return times
 }
 
-func afterProof(p *record.Proof, connections []spec.Count, load, at string) string {
+func afterProof(plan *record.Plan, p *record.Proof, load, at string) string {
+	prove := func(flag, value string) string { // as typed, with its other flags
+		if line := again(plan.Command, flag, value); slices.Contains(plan.Command, "prove") && line != "" {
+			return line
+		}
+		return fmt.Sprintf("ceiling prove %s %s %s%s", flag, value, load, at)
+	}
+	connections := plan.Experiment.Load.Connections
 	switch {
 	case at == "":
 		return ""
@@ -99,15 +107,15 @@ func afterProof(p *record.Proof, connections []spec.Count, load, at string) stri
 		c := connections[0]
 		return "ceiling run " + strings.Replace(load, fmt.Sprint(c), fmt.Sprintf("%d,%d,%d", c, 2*c, 4*c), 1) + at
 	case p.Proved == "" && blocksLack(p) > 0:
-		return fmt.Sprintf("ceiling prove --blocks %d %s%s", blocksLack(p), load, at)
+		return prove("--blocks", fmt.Sprint(blocksLack(p)))
 	}
 	switch p.Says.Code {
 	case "proof.waits": // its stacks show what it waits for
 		return "ceiling profile " + load + at
 	case "proof.undecided": // four times as many halve the intervals
-		return fmt.Sprintf("ceiling prove --blocks %d %s%s", 4*p.Resources[0].Blocks, load, at)
+		return prove("--blocks", fmt.Sprint(4*p.Resources[0].Blocks))
 	case "proof.none":
-		return "ceiling prove --share 0.1 " + load + at
+		return prove("--share", "0.1")
 	}
 	return ""
 }
@@ -130,9 +138,9 @@ func afterComparison(p *record.Plan) string {
 	case p.Hidden || len(c.Changes) == 0 || c.Incomparable != nil || !slices.Contains(p.Command, "compare"):
 		return ""
 	case c.Changes[0].Decision == record.CannotTell:
-		return Again(p.Command, "--blocks", fmt.Sprint(max(2*c.Blocks, stat.LeastBlocks(0.95, len(c.Changes)))))
+		return again(p.Command, "--blocks", fmt.Sprint(max(2*c.Blocks, stat.LeastBlocks(0.95, len(c.Changes)))))
 	case len(c.Profiles) == 0 && !slices.Contains(p.Command, "--profile"):
-		return Again(p.Command, "--profile")
+		return again(p.Command, "--profile")
 	}
 	return ""
 }
@@ -143,23 +151,16 @@ func afterFactorial(p *record.Plan) string {
 	if p.Hidden || !slices.ContainsFunc(f.Effects, func(x record.Effect) bool { return x.Decision == record.CannotTell }) {
 		return ""
 	}
-	return Again(p.Command, "--repeats", fmt.Sprint(max(2*f.Blocks, stat.LeastBlocks(0.95, f.Comparisons))))
+	return again(p.Command, "--repeats", fmt.Sprint(max(2*f.Blocks, stat.LeastBlocks(0.95, f.Comparisons))))
 }
 
-// Again is a command made once more with a flag set (its name, and its value where it
-// has one), whatever value it had; "" where the record does not have the command whole.
-func Again(command []string, flag ...string) string {
-	var words []string
-	for i := 0; i < len(command); i++ {
-		switch word := command[i]; {
-		case len(flag) > 0 && word == flag[0]:
-			i += len(flag) - 1
-		case len(flag) == 0 || !strings.HasPrefix(word, flag[0]+"="):
-			words = append(words, word)
-		}
+// again is a plan's command with a flag set; "" where the record does not have it whole.
+func again(command []string, flag ...string) string {
+	if len(command) < 2 {
+		return ""
 	}
-	line := text.Shell(secret.Plain().Command(append(words, flag...)))
-	if len(words) == 0 || len(line) > commandMost || strings.Contains(line, secret.Word) {
+	line := record.Again(command, command[1], flag...)
+	if len(line) > commandMost || strings.Contains(line, secret.Word) {
 		return ""
 	}
 	return line
@@ -191,28 +192,27 @@ func oneLoad(e *spec.Experiment) (load, at string) {
 	return load, text.Word(e.Servers[0].URL + m.Path)
 }
 
-// afterSweep proves the bottleneck at the load from which more brings no more, loads more where there
-// is none, and repeats where the runs differ too much to tell.
+// afterSweep proves the bottleneck at the load from which more brings no more, adds the loads that the
+// answer asks for where there is none, and repeats where the runs differ too much to tell.
 func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
+	extend, _ := c.Says.With["extend"].(record.Statement)
 	switch {
 	case c.Knee == nil:
 		return ""
 	case c.Says.Code == "curve.undecided" && !p.Hidden:
-		return Again(p.Command, "--repeats", fmt.Sprint(2*p.Experiment.Repeats))
+		return again(p.Command, "--repeats", fmt.Sprint(2*p.Experiment.Repeats))
 	case c.Over == "" || at == "":
 		return ""
 	case c.Knee.High > 0 && c.Over == "rate":
 		return "ceiling prove " + load + at
-	}
-	if c.Knee.High > 0 {
+	case c.Knee.High > 0:
 		return fmt.Sprintf("ceiling prove %s%s %.0f %s", load, c.Over.Flag(), c.Knee.High, at)
-	}
-	var add []string
-	for _, n := range c.Knee.Add {
-		add = append(add, fmt.Sprintf("%.0f", n))
-	}
-	if len(add) == 0 {
+	case extend.IsZero():
 		return ""
 	}
-	return fmt.Sprintf("ceiling run %s%s %s %s", load, c.Over.Flag(), strings.Join(add, ","), at)
+	flag, values, _ := strings.Cut(prose.Text(extend), " ")
+	if line := again(p.Command, flag, values); strings.HasSuffix(line, " "+at) { // as typed, with its other flags
+		return line
+	}
+	return fmt.Sprintf("ceiling run %s%s %s %s", load, flag, values, at)
 }

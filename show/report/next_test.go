@@ -23,16 +23,23 @@ func TestNextCommand(t *testing.T) {
 		change(p)
 		return p
 	}
-	curve := func(k record.Knee) func(p *record.Plan) {
+	swept := func(p *record.Plan, over spec.Dimension, extend string, k *record.Knee) {
+		c := record.Curve{Over: over, Knee: k, Says: record.State("curve.grows", record.Values{"extend": record.Statement{}})}
+		if extend != "" {
+			c.Says.With["extend"] = record.State("load.flag", record.Values{"flag": over.Flag(), "values": extend})
+		}
+		p.Experiment.Kind, p.Sweep = spec.KindSweep, &record.Sweep{Curves: []record.Curve{c}}
+	}
+	curve := func(k record.Knee, extend string) func(p *record.Plan) {
 		return func(p *record.Plan) {
-			p.Experiment.Kind, p.Experiment.Load.Connections = spec.KindSweep, []spec.Count{1, 8, 64}
-			p.Sweep = &record.Sweep{Curves: []record.Curve{{Over: "connections", Knee: &k}}}
+			p.Experiment.Load.Connections = []spec.Count{1, 8, 64}
+			swept(p, "connections", extend, &k)
 		}
 	}
-	rates := func(k record.Knee) func(p *record.Plan) {
+	rates := func(k record.Knee, extend string) func(p *record.Plan) {
 		return func(p *record.Plan) {
-			p.Experiment.Kind, p.Experiment.Load.Rate = spec.KindSweep, make([]unit.Rate, 2)
-			p.Sweep = &record.Sweep{Curves: []record.Curve{{Over: "rate", Knee: &k}}}
+			p.Experiment.Load.Rate = make([]unit.Rate, 2)
+			swept(p, "rate", extend, &k)
 		}
 	}
 	says := func(code string) func(p *record.Plan) {
@@ -45,12 +52,17 @@ func TestNextCommand(t *testing.T) {
 		change func(p *record.Plan)
 		want   string
 	}{
-		"saturated":          {curve(record.Knee{Low: 8, High: 64}), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
-		"still rising":       {curve(record.Knee{Low: 64, Add: []float64{128, 256}}), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
-		"rates, reached":     {rates(record.Knee{Low: 300, Add: []float64{600, 1200}}), "ceiling run -c 64 -R 600,1200 'http://127.0.0.1:8080/read?a=1&b'"},
-		"rates, not reached": {rates(record.Knee{Low: 300, High: 400}), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"saturated":             {curve(record.Knee{Low: 8, High: 64}, ""), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"still rising":          {curve(record.Knee{Low: 64}, "128,256"), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
+		"rates, reached":        {rates(record.Knee{Low: 300}, "600,1200"), "ceiling run -c 64 -R 600,1200 'http://127.0.0.1:8080/read?a=1&b'"},
+		"no valid result above": {rates(record.Knee{Low: 300}, ""), ""},
+		"as typed": {func(p *record.Plan) {
+			curve(record.Knee{Low: 64}, "128,256")(p)
+			p.Command = []string{"/usr/bin/ceiling", "run", "-o", "x", "-d", "1s", "--connections=1,8", "-c1,8", "http://127.0.0.1:8080/read?a=1&b"}
+		}, "ceiling run -c 128,256 -d 1s 'http://127.0.0.1:8080/read?a=1&b'"},
+		"rates, not reached": {rates(record.Knee{Low: 300, High: 400}, ""), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"pipelined": {func(p *record.Plan) {
-			curve(record.Knee{Low: 8, High: 64})(p)
+			curve(record.Knee{Low: 8, High: 64}, "")(p)
 			p.Experiment.Load.Pipelining, p.Experiment.Load.Threads = []spec.Count{16}, []spec.Count{2}
 		}, "ceiling prove -p 16 -t 2 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"interrupted": {func(p *record.Plan) { p.Ended = record.EndedInterrupted }, "ceiling run --resume 20261123-000000-abcd"},
@@ -66,6 +78,10 @@ func TestNextCommand(t *testing.T) {
 		"a wait":    {says("proof.waits"), "ceiling profile -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"several":   {says("proof.none"), "ceiling prove --share 0.1 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"undecided": {says("proof.undecided"), "ceiling prove --blocks 32 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"undecided, as typed": {func(p *record.Plan) {
+			says("proof.undecided")(p)
+			p.Command = strings.Fields("ceiling prove --blocks=8 -d 1s --separate-cpus h")
+		}, "ceiling prove --blocks 32 -d 1s --separate-cpus h"},
 		"of three blocks": {func(p *record.Plan) {
 			p.Proof = &record.Proof{Resources: []record.Elasticity{{Resource: "generator", Blocks: 3}, {Resource: "server CPU", Blocks: 3}}}
 		}, "ceiling prove --blocks 7 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
@@ -111,19 +127,19 @@ func TestAgain(t *testing.T) {
 		command string
 		want    string
 	}{
-		"search, few requests":  {search(few), "ceiling find -d 1s --slo p99<5ms h", "ceiling find --slo 'p99<5ms' h -d 3s"},
-		"search, runs disagree": {search(crossed), "ceiling find h", "ceiling find h -d 2s"},
-		"sweep, undecided":      {sweep, "ceiling run -c 1,2 h", "ceiling run -c 1,2 h --repeats 6"},
-		"comparison":            {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare a b", "ceiling compare a b --blocks 24"},
-		"comparison, number":    {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare --blocks 12 a b", "ceiling compare a b --blocks 24"},
-		"comparison, few":       {record.Plan{Ending: record.Ending{Comparison: fewBlocks}}, "ceiling compare --blocks 3 a b", "ceiling compare a b --blocks 8"},
-		"comparison, joined":    {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare a --blocks=12 b", "ceiling compare a b --blocks 24"},
+		"search, few requests":  {search(few), "ceiling find -d 1s --slo p99<5ms h", "ceiling find -d 3s --slo 'p99<5ms' h"},
+		"search, runs disagree": {search(crossed), "ceiling find h", "ceiling find -d 2s h"},
+		"sweep, undecided":      {sweep, "ceiling run -c 1,2 h", "ceiling run --repeats 6 -c 1,2 h"},
+		"comparison":            {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare a b", "ceiling compare --blocks 24 a b"},
+		"comparison, number":    {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare --blocks 12 a b", "ceiling compare --blocks 24 a b"},
+		"comparison, few":       {record.Plan{Ending: record.Ending{Comparison: fewBlocks}}, "ceiling compare --blocks 3 a b", "ceiling compare --blocks 8 a b"},
+		"comparison, joined":    {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling compare a --blocks=12 b", "ceiling compare --blocks 24 a b"},
 		"comparison of a file":  {record.Plan{Ending: record.Ending{Comparison: unsure}}, "ceiling run f.yaml", ""},
-		"comparison, told":      {record.Plan{Ending: record.Ending{Comparison: sure}}, "ceiling compare a b", "ceiling compare a b --profile"},
+		"comparison, told":      {record.Plan{Ending: record.Ending{Comparison: sure}}, "ceiling compare a b", "ceiling compare --profile a b"},
 		"comparison, profiled":  {record.Plan{Ending: record.Ending{Comparison: sure}}, "ceiling compare a b --profile", ""},
-		"factorial":             {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "ceiling run f.yaml", "ceiling run f.yaml --repeats 24"},
-		"factorial, number":     {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "ceiling run --repeats 12 f.yaml", "ceiling run f.yaml --repeats 24"},
-		"factorial, few":        {record.Plan{Ending: record.Ending{Factorial: few9}}, "ceiling run f.yaml", "ceiling run f.yaml --repeats 9"},
+		"factorial":             {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "ceiling run f.yaml", "ceiling run --repeats 24 f.yaml"},
+		"factorial, number":     {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "ceiling run --repeats 12 f.yaml", "ceiling run --repeats 24 f.yaml"},
+		"factorial, few":        {record.Plan{Ending: record.Ending{Factorial: few9}}, "ceiling run f.yaml", "ceiling run --repeats 9 f.yaml"},
 		"factorial, conclusive": {record.Plan{Ending: record.Ending{Factorial: effects(record.NoChange)}}, "ceiling run f.yaml", ""},
 		"factorial, no command": {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}}, "", ""},
 		"factorial, hidden":     {record.Plan{Ending: record.Ending{Factorial: effects(record.CannotTell)}, Hidden: true}, "ceiling run f.yaml", ""},

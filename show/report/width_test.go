@@ -40,7 +40,8 @@ func wordyRun() *record.Run {
 func wideEntries() []record.Entry {
 	return []record.Entry{
 		{ID: "20261123-123356-ibg2", Short: "ibg2", Started: time.Date(2026, 11, 23, 12, 33, 0, 0, time.UTC), CompletedPerS: 123_456, P99Ns: 12_300_000,
-			Target: "http://service.example.test:8080/a/long/path", Connections: 1024, Pipelining: 16, TargetPerS: 123_000, Outcome: record.Invalid,
+			Target: "http://service.example.test:8080/a/long/path", Condition: spec.Condition{Connections: 1024, Pipelining: 16},
+			TargetPerS: 123_000, Outcome: record.Invalid,
 			Bottleneck: "single-threaded server"},
 		{ID: "20250101-000000-aaaa", Short: "aaaa", Kind: "factorial", Runs: 123, Target: "a and 3 more", Result: "no change"},
 		{ID: "notes.txt", Unreadable: strings.Repeat("what is wrong with it ", 9)},
