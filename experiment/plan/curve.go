@@ -64,6 +64,7 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	undecided := !k.BracketedAbove && level >= 0 && level < len(valid)-1
 	switch {
 	case undecided: // more runs, and not more loads, show where growth ends
+	case !k.BracketedAbove && c.Points[len(c.Points)-1].X > top.X: // those above were invalid
 	case !k.BracketedAbove:
 		found.Add = []float64{2 * top.X, 4 * top.X}
 	case !k.BracketedBelow && first.X > 1 && k.High <= first.X:
@@ -75,7 +76,7 @@ func knee(c *record.Curve, valid []record.CurvePoint, points []stat.Point) {
 	extend := more(c, found.Add)
 	switch {
 	case undecided:
-		c.Says = say("curve.undecided", with{"top": place(c, top.X), "per_s": peak, "level": lower(c, valid[level].X), "bottleneck": c.Bottleneck})
+		c.Says = say("curve.undecided", with{"top": place(c, top.X), "per_s": top.PerS.Mid, "level": lower(c, valid[level].X), "bottleneck": c.Bottleneck})
 	case !k.BracketedAbove:
 		c.Says = say("curve.grows", with{"top": place(c, top.X), "per_s": peak, "extend": extend, "bottleneck": c.Bottleneck})
 	case !k.BracketedBelow && k.High <= 1:

@@ -208,6 +208,15 @@ func TestRateThatIsNotReached(t *testing.T) {
 }
 
 func TestKneeThatIsNotBracketed(t *testing.T) {
+	void := concluded(sweepOver(t, []spec.Count{1, 2, 4, 8}, nil, 4), func(s record.Step) float64 { return 1000 * float64(s.Connections) },
+		func(m *record.Measured) {
+			if m.Connections == 8 {
+				m.Outcome = record.Invalid
+			}
+		})
+	if k, says := void.Curves[0].Knee, prose.Text(void.Curves[0].Says); len(k.Add) > 0 || !strings.Contains(says, "so far): no valid result above") {
+		t.Errorf("the loads above were measured: %+v, %s", k, says)
+	}
 	up := concluded(sweepOver(t, []spec.Count{1, 2, 4}, nil, 4), func(s record.Step) float64 { return 1000 * float64(s.Connections) }, nil)
 	if k := up.Curves[0].Knee; k == nil || k.High != 0 || len(k.Add) == 0 || k.Add[0] != 8 {
 		t.Errorf("a curve that grows throughout: %+v", k)
@@ -216,10 +225,13 @@ func TestKneeThatIsNotBracketed(t *testing.T) {
 	if k := flat.Curves[0].Knee; k == nil || k.Low != 0 || len(k.Add) == 0 || k.Add[len(k.Add)-1] >= 16 {
 		t.Errorf("a flat curve: %+v", k)
 	}
-	noise := []float64{0, -40, 45, 20} // by repeat
+	noise := []float64{0, -40, 75, -5} // by repeat: the mean grows with the load, the median falls
 	noisy := concluded(sweepOver(t, []spec.Count{1, 4, 8, 32}, nil, 3), func(s record.Step) float64 {
 		return 75*math.Min(float64(s.Connections), 4) + math.Log2(float64(s.Connections))/5*noise[s.Repeat]
 	}, nil)
+	if c := &noisy.Curves[0]; c.Says.With["per_s"] != c.Points[3].PerS.Mid || c.Knee.PerS == c.Points[3].PerS.Mid {
+		t.Errorf("%s: at the last point it is %v, its peak %v", prose.Text(c.Says), c.Points[3].PerS.Mid, c.Knee.PerS)
+	}
 	if k := noisy.Curves[0].Knee; k == nil || k.Low != 1 || noisy.Curves[0].Says.Code != "curve.undecided" {
 		t.Errorf("from 4 on no point is measurably slower than the last: %+v, %+v", k, noisy.Curves[0].Says)
 	}
