@@ -362,6 +362,45 @@ func TestFindPoolsShortRuns(t *testing.T) {
 	}
 }
 
+// TestEarlyEndIsABound: of runs that were stopped early a quantile is what the whole runs would have had at
+// least, had the rest been fast: not the quantile of their beginnings.
+func TestEarlyEndIsABound(t *testing.T) {
+	rate, _ := unit.ParseRate("1000")
+	for slo, want := range map[string][]int64{"p99<5ms": {20e6}, "p90<5ms": {5e6}, "p99<5ms,p90<5ms": {20e6}, "p99<5ms,errors<1%": {20e6}} {
+		e := searching(t, slo, "")
+		e.Load.Duration = spec.Time(5 * time.Second)
+		var done []record.Measured
+		for range 2 {
+			m := fake(e, &record.Step{Condition: spec.Condition{Rate: rate}}, false, 1000)
+			m.StoppedEarly, m.Histogram = "it cannot be met", new(hist.Hist)
+			m.Histogram.RecordN(1e6, 200)
+			m.Histogram.RecordN(20e6, 60)
+			m.Histogram.RecordN(80e6, 40) // of 5000: fewer than 1%
+			m.Response = record.QuantilesOf(m.Histogram)
+			done = append(done, m)
+		}
+		s := surveyOf(e, done)
+		failed := s.failedAt(&s.rates[0])
+		for i, term := range failed {
+			if math.Abs(term.Value/float64(want[i])-1) > .01 || !term.AtLeast {
+				t.Errorf("%s: %+v, want at least %v", slo, failed, want)
+			}
+		}
+		if len(failed) != len(want) {
+			t.Errorf("%s: %+v, want %v", slo, failed, want)
+		}
+	}
+}
+
+// TestFewRequestsForErrors: ten requests without an error do not show a share below 0.1%.
+func TestFewRequestsForErrors(t *testing.T) {
+	for slo, needed := range map[string]float64{"errors<0.1%": 3000, "p99<5ms": 1000, "p99<5ms,errors<1%": 1000, "p99<5ms,errors<0.1%": 3000} {
+		if s := surveyOf(searching(t, slo, ""), nil); math.Abs(s.needed()-needed) > 1 {
+			t.Errorf("%s: %.0f requests, want %.0f", slo, s.needed(), needed)
+		}
+	}
+}
+
 func TestFindConnections(t *testing.T) {
 	check := func(slo string, given int, perS float64, want int) {
 		t.Helper()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"ceiling/experiment/spec"
 	"ceiling/record"
@@ -73,27 +74,40 @@ func (s *searchState) table() []record.TriedRate {
 			}
 		}
 		row.Response = times.quantiles()
-		row.MissedP99Ns, row.MissedAtLeast = s.missedP99(t)
+		row.MissedP99Ns, row.MissedAtLeast = s.missedAt(t, .99)
 		rates = append(rates, row)
 	}
 	return rates
 }
 
-// missedP99 returns the p99 of a rate's failed runs together, which the answer has too; atLeast is set
-// if one of them was stopped early, or its p99 is a bound.
-func (s *searchState) missedP99(t *tried) (ns int64, atLeast bool) {
+// missedAt returns a quantile of a rate's failed runs together, which the answer has too; atLeast is set
+// if it is a bound: of requests without a response, or because the rest of a run that was stopped early
+// may have been faster.
+func (s *searchState) missedAt(t *tried, q float64) (ns int64, atLeast bool) {
 	broken := s.missed(t)
 	if len(broken) == 0 {
 		return 0, false
 	}
-	all := mergedRuns(broken)
-	ns, atLeast = all.Response.P99Ns, all.Response.IsBound(.99)
+	expected, early := 0.0, false
 	for _, m := range broken {
+		n := float64(m.Response.Count)
 		if m.StoppedEarly != "" {
-			ns, atLeast = max(ns, m.P99AtLeastNs), true
+			n, early = math.Max(n, m.TargetPerS*time.Duration(s.e.Load.Duration).Seconds()), true
 		}
+		expected += n
 	}
-	return ns, atLeast
+	if times, ok := timesOf(broken...); early && ok {
+		whole := *times.answered()
+		whole.Merge(&times.unanswered().Waiting) // those take longer still
+		ns = AtLeast(q, &whole, expected)
+		if one := s.slo[0]; len(s.slo) == 1 && one.Metric == spec.MetricResponse && one.Quantile == q {
+			ns = max(ns, int64(one.Limit)+1) // it was stopped for no other reason
+		}
+		return ns, true
+	}
+	all := mergedRuns(broken)
+	ns, _ = all.Response.Quantile(q)
+	return ns, early || all.Response.IsBound(q)
 }
 
 // missed returns the runs of a rate that missed the SLO.
@@ -162,13 +176,17 @@ func (s *searchState) failedAt(t *tried) []record.SLOTerm {
 	if len(terms) == 0 {
 		_, terms = s.judge(broken[len(broken)-1])
 	}
-	for _, one := range s.slo { // a p99 is the table's: of runs that ended early it is a bound
+	for _, one := range s.slo { // a quantile is the table's: of runs that ended early it is a bound
 		at := slices.IndexFunc(terms, func(b record.SLOTerm) bool { return b.Term == one.String() })
-		if at < 0 || one.Metric != spec.MetricResponse || one.Quantile != .99 {
+		if at < 0 || one.Metric != spec.MetricResponse || one.Quantile == spec.Mean {
 			continue
 		}
-		if ns, atLeast := s.missedP99(t); !one.Holds(float64(ns)) {
+		ns, atLeast := s.missedAt(t, one.Quantile)
+		switch {
+		case !one.Holds(float64(ns)):
 			terms[at].Value, terms[at].AtLeast = float64(ns), atLeast
+		case atLeast && len(terms) > 1: // what was measured does not show that it failed
+			terms = slices.Delete(terms, at, at+1)
 		}
 	}
 	return terms
@@ -330,7 +348,7 @@ func (s *searchState) caveats(out *record.Search, b *bracket) []record.Statement
 	}
 	if s.short(b.low) {
 		add("search.few-requests", with{"per_s": b.low.perS, "requests": b.low.perS * float64(s.e.Load.Duration) / 1e9,
-			"needed": s.enough()})
+			"needed": s.needed()})
 	}
 	if len(s.e.Load.Connections) == 0 {
 		add("search.connections", with{"connections": b.low.runs[0].Connections})

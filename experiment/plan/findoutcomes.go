@@ -166,13 +166,25 @@ func (s *searchState) enough() float64 {
 	return most
 }
 
+// needed returns the requests that a run must have to show that it meets the SLO: with errors, as many
+// as have one at 95% confidence where the share is at its limit.
+func (s *searchState) needed() float64 {
+	most := s.enough()
+	for _, t := range s.slo {
+		if t.Metric == spec.MetricErrors && t.Limit > 0 {
+			most = math.Max(most, 3/t.Limit)
+		}
+	}
+	return most
+}
+
 // short reports whether the runs of a rate have too few requests each.
 func (s *searchState) short(t *tried) bool {
 	n := 0.0
 	for _, m := range t.judged {
 		n += float64(m.Completed) + float64(m.Failed)
 	}
-	return n < s.enough()*float64(len(t.judged))
+	return n < s.needed()*float64(len(t.judged))
 }
 
 // rateState of a rate.

@@ -208,7 +208,9 @@ func search(out *printer, s *record.Search) {
 	out.line("")
 	out.fact("SLO", s.SLO)
 	out.caveats(s.Caveats, hidden, "rate")
-	out.fact("highest rate", capacity(&s.Capacity))
+	if s.Capacity.Mid > 0 {
+		out.fact("highest rate", capacity(&s.Capacity))
+	}
 	out.answer(prose.Text(s.Says))
 }
 
