@@ -21,6 +21,7 @@ import (
 	"ceiling/measure/run"
 	"ceiling/record"
 	"ceiling/show/report"
+	"ceiling/verdict/prose"
 )
 
 // order is the job of the verbs that load a server. A single run is a plan of one: the flags of
@@ -139,6 +140,9 @@ func relaxGC() (restore func()) {
 
 // do measures, and prints the result.
 func (o *order) do(ctx context.Context, sh *shell) error {
+	if few := prose.Text(plan.TooFewBlocks(&o.plan)); few != "" && !o.quiet {
+		sh.Note("%s", few)
+	}
 	if o.dryRun {
 		if err := run.May(&o.plan, o.fleet.agents > 0); err != nil {
 			return err

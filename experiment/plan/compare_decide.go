@@ -166,7 +166,7 @@ func saysOf(c *record.Comparison, more ...record.Statement) record.Statement {
 	if len(open) > 0 {
 		parts = append(parts, say("comparison.open", with{"open": open}))
 	}
-	return say("comparison.result", with{"parts": append(parts, more...)})
+	return say("comparison.result", with{"parts": slices.DeleteFunc(append(parts, more...), record.Statement.IsZero)})
 }
 
 // twoBottlenecks says that two sides have different ones, where both are known.

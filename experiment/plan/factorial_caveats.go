@@ -10,11 +10,19 @@ import (
 	"ceiling/record"
 )
 
+// fewComplete says that so few complete blocks cannot show an effect; empty if they can.
+func fewComplete(blocks, effects int) record.Statement {
+	if least := stat.LeastBlocks(compareConfidence, effects); blocks < least {
+		return say("factorial.few-blocks", with{"blocks": blocks, "least": least, "effects": effects})
+	}
+	return record.Statement{}
+}
+
 // factorialCaveats lists what weakens the effects.
 func factorialCaveats(e *spec.Experiment, f *record.Factorial, r *factorialRuns) []record.Statement {
 	var list []record.Statement
-	if least := stat.LeastBlocks(compareConfidence, f.Comparisons); f.Blocks < least {
-		list = append(list, record.State("factorial.few-blocks", record.Values{"blocks": f.Blocks, "least": least, "effects": f.Comparisons}))
+	if few := fewComplete(f.Blocks, f.Comparisons); !few.IsZero() {
+		list = append(list, few)
 	}
 	list = append(list, invalidCells(e, f)...)
 	list = append(list, bottlenecksDiffer(e, f)...)
