@@ -45,6 +45,11 @@ func unknownVerb(root *cobra.Command, args []string, err error) error {
 		if i := slices.IndexFunc(args, isURL); i >= 0 {
 			typed = strings.Replace(typed, "URL", args[i], 1)
 		}
+		for _, flag := range []string{"-c", "-n"} { // mean the same there
+			if i := slices.Index(args, flag); i >= 0 && i < len(args)-1 {
+				typed = regexp.MustCompile(flag+` \d+`).ReplaceAllLiteralString(typed, flag+" "+args[i+1])
+			}
+		}
 		return command.Usage(fmt.Errorf("unknown command %q; type: %s", name, typed))
 	}
 	near := root.SuggestionsFor(name)
