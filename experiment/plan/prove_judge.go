@@ -138,7 +138,7 @@ func proofSays(p *record.Proof, waits bool) record.Statement {
 			"mid": of.Mid, "low": of.Low, "high": of.High, "concurrency": p.Proved == record.PerturbConcurrency, "agreement": agreement})
 	}
 	if waits {
-		return say("proof.waits", with{"mid": p.Sum.Mid, "low": p.Sum.Low, "high": p.Sum.High, "rest": 1 - p.Sum.Mid,
+		return say("proof.waits", with{"mid": p.Sum.Mid, "low": p.Sum.Low, "high": p.Sum.High, "rest": min(1-p.Sum.Mid, 1),
 			"link": find(p, record.PerturbLink) != nil, "agreement": agreement})
 	}
 	var resources []record.Statement

@@ -30,13 +30,14 @@ func TestProgressOnANarrowScreen(t *testing.T) {
 		{spec.KindProve, measured(record.Step{Perturb: record.Perturbation{Resource: record.PerturbConcurrency, Share: .25}}, record.SharedCPU),
 			[]string{"-25% concurrency", "1,234,567", "CPU contention"}},
 		{spec.KindCompare, measured(record.Step{Side: "B", Noise: true}, record.SharedCPU), []string{"A/A", "1,234,567", "123 ms", "CPU contention"}},
+		{spec.KindSweep, measured(record.Step{Condition: spec.Condition{Threads: 17}}, record.SharedCPU), []string{" 17 ", "CPU contention"}},
 		{spec.KindFind, failed, []string{"≥ 123 ms", "fail, early", "none (SLO missed)"}},
 	} {
 		e := &spec.Experiment{Kind: c.kind, Servers: []spec.Server{{URL: "http://a"}, {URL: "http://b"}}, Requests: []spec.Mix{{}}}
 		if c.kind != spec.KindCompare {
 			e.Servers = e.Servers[:1]
 		}
-		e.Load.Connections = []spec.Count{64}
+		e.Load.Connections, e.Load.Threads = []spec.Count{64}, []spec.Count{1, 17}[:map[bool]int{true: 2, false: 1}[c.kind == spec.KindSweep]]
 		line := NewProgress(e, Layout{Output: layout.Output{Columns: 60, Screen: true}}).Run(c.run)[0]
 		for _, text := range c.want {
 			if !strings.Contains(line, text) || ansi.StringWidth(line) > 60 {

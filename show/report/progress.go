@@ -91,6 +91,9 @@ func (g *Progress) conditions(e *spec.Experiment) {
 	if len(e.Load.Pipelining) > 1 {
 		g.column(layout.Column{Name: "pipe", Right: true}, 4, func(m *record.Measured) string { return strconv.Itoa(m.Pipelining) })
 	}
+	if len(e.Load.Threads) > 1 {
+		g.column(layout.Column{Name: "threads", Right: true}, 4, func(m *record.Measured) string { return strconv.Itoa(m.Threads) })
+	}
 	if len(e.Load.Rate) > 1 || searches {
 		g.column(layout.Column{Name: "rate", Right: true}, 7, rate)
 	}

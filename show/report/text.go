@@ -296,10 +296,10 @@ func latency(p *printer, r *record.Run) {
 	}
 	add("response", "response", &l.Response)
 	if l.FirstByte != nil && (p.Verbose || !l.FirstByte.Near(&l.Response)) {
-		add("first byte", "", l.FirstByte)
+		add("first byte", "first_byte", l.FirstByte)
 	}
 	if l.FirstEvent != nil {
-		add("first event", "", l.FirstEvent)
+		add("first event", "first_event", l.FirstEvent)
 	}
 	if p.Verbose || r.Load.Mode == "open" {
 		add("service", "service", &l.Service)

@@ -54,8 +54,9 @@ func TestCaution(t *testing.T) {
 	if strings.Contains(text(), "first byte") {
 		t.Error("the first byte as late as the response")
 	}
-	run.Latency.FirstByte = &record.Quantiles{Count: 9, P50Ns: same.P50Ns / 2, P90Ns: same.P90Ns, P99Ns: same.P99Ns}
-	if !strings.Contains(text(), "first byte") {
-		t.Error("no first byte at half the response time")
+	run.Latency.FirstByte = &record.Quantiles{Count: 9, P50Ns: same.P50Ns / 2, P90Ns: same.P90Ns, P99Ns: same.P99Ns, MeanNs: 1e6}
+	run.Latency.Waiting = &record.Waiting{FirstByte: &record.Waited{Count: 1, MeanNs: 2e9, OldestNs: 2e9, TimedOut: 1}}
+	if _, after, found := strings.Cut(text(), "first byte "); !found || strings.Count(strings.SplitN(after, "\n", 2)[0], "≥ ") != 1 {
+		t.Errorf("the first byte, of whose mean those that timed out are a part: %s", text())
 	}
 }

@@ -217,9 +217,10 @@ func functions() template.FuncMap {
 		"count":   func(n number) string { return unit.FormatCount(int64(math.Round(min(max(float64(n), 0), 1<<62)))) },
 		"si":      func(v number) string { return unit.FormatSI(float64(v)) },
 		// digits keeps n significant digits, fixed n decimals.
-		"digits": func(n int, v number) string { return unit.Digits(float64(v), n) },
-		"fixed":  func(n int, v number) string { return fmt.Sprintf("%.*f", n, float64(v)) },
-		"bytes":  func(n number) string { return unit.FormatBytesSI(int64(min(max(n, 0), 1<<62))) },
+		"seconds": func(s number) string { return unit.FormatNsFloat(1e9 * float64(s)) },
+		"digits":  func(n int, v number) string { return unit.Digits(float64(v), n) },
+		"fixed":   func(n int, v number) string { return fmt.Sprintf("%.*f", n, float64(v)) },
+		"bytes":   func(n number) string { return unit.FormatBytesSI(int64(min(max(n, 0), 1<<62))) },
 		// signed is a share with its sign, multiple a factor, atonce a possibly fractional count.
 		"signed": func(share number) string {
 			return unit.Minus(pick(share < 0, "", "+") + unit.Digits(float64(share)*100, 2) + "%")
