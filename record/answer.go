@@ -14,6 +14,7 @@ type Conclusion interface {
 type Summary struct {
 	CompletedPerS float64
 	P99Ns         int64
+	P99AtLeast    bool
 	Outcome       Outcome
 	Bottleneck    Bottleneck
 	Result        string // of a proof or a comparison
@@ -67,17 +68,33 @@ func (s *Sweep) CaveatLists() (all []*[]Statement) {
 	return all
 }
 
-// Summary has the highest rate of all curves.
+// Summary has the highest rate of all curves; none if no point counts.
 func (s *Sweep) Summary() (e Summary) {
 	for i := range s.Curves {
 		c := &s.Curves[i]
-		for n := range c.Points {
-			if at := &c.Points[n]; at.PerS.Mid > e.CompletedPerS {
-				e.CompletedPerS, e.P99Ns, e.Outcome, e.Bottleneck = at.PerS.Mid, at.Response.P99Ns, at.Outcome, c.Bottleneck
-			}
+		switch at := c.Top(); {
+		case at == nil && e.Outcome == "":
+			e.Outcome, e.Bottleneck = Invalid, c.Bottleneck
+		case at == nil || at.PerS.Mid <= e.CompletedPerS:
+		case at.Outcome == Invalid: // for its response times
+			e = Summary{CompletedPerS: at.PerS.Mid, Outcome: Valid, Bottleneck: c.Bottleneck}
+		default:
+			q := at.Held()
+			e = Summary{CompletedPerS: at.PerS.Mid, P99Ns: q.P99Ns, P99AtLeast: q.IsBound(.99), Outcome: at.Outcome, Bottleneck: c.Bottleneck}
 		}
 	}
 	return e
+}
+
+// Top returns the point of a curve with the highest rate; nil if none counts.
+func (c *Curve) Top() *CurvePoint {
+	var top *CurvePoint
+	for i := range c.Points {
+		if at := &c.Points[i]; Counts(at) && (top == nil || at.PerS.Mid > top.PerS.Mid) {
+			top = at
+		}
+	}
+	return top
 }
 
 func (s *Search) Statement() Statement        { return s.Says }
@@ -88,7 +105,7 @@ func (s *Search) Summary() (e Summary) {
 	e.CompletedPerS, e.Bottleneck, e.Outcome = s.Capacity.Mid, s.Bottleneck, Fail
 	for i := range s.Rates {
 		if r := &s.Rates[i]; r.PerS == s.Capacity.Mid && r.PerS > 0 {
-			e.P99Ns, e.Outcome = r.Response.P99Ns, Pass
+			e.P99Ns, e.P99AtLeast, e.Outcome = r.Response.P99Ns, r.Response.IsBound(.99), Pass
 		}
 	}
 	return e

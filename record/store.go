@@ -130,6 +130,7 @@ type Entry struct {
 	Runs          int        `json:"runs,omitempty"`
 	CompletedPerS float64    `json:"completed_per_s,omitempty"`
 	P99Ns         int64      `json:"p99_ns,omitempty"`
+	P99AtLeast    bool       `json:"p99_at_least,omitempty"` // it is a lower bound
 	Outcome       Outcome    `json:"outcome,omitempty"`
 	Result        string     `json:"result,omitempty"`
 	Bottleneck    Bottleneck `json:"bottleneck,omitempty"`
@@ -313,8 +314,8 @@ func planEntry(f File, entry Entry) Entry {
 		entry.Progress = progressOf(f)
 	}
 	answer := p.Answer().Summary()
-	entry.CompletedPerS, entry.P99Ns, entry.Outcome, entry.Bottleneck, entry.Result = answer.CompletedPerS, answer.P99Ns, answer.Outcome,
-		answer.Bottleneck, answer.Result
+	entry.CompletedPerS, entry.P99Ns, entry.P99AtLeast = answer.CompletedPerS, answer.P99Ns, answer.P99AtLeast
+	entry.Outcome, entry.Bottleneck, entry.Result = answer.Outcome, answer.Bottleneck, answer.Result
 	if entry.Outcome == "" && entry.Result == "" {
 		entry.Result = p.Ended
 	}
@@ -408,7 +409,7 @@ func readEntry(f File) Entry {
 		entry.Progress = progressOf(f)
 	} else {
 		entry.CompletedPerS, entry.Outcome, entry.Bottleneck = run.Rate.CompletedPerS, run.Verdict.Outcome, run.Verdict.Bottleneck
-		entry.P99Ns = run.Latency.Response.P99Ns
+		entry.P99Ns, entry.P99AtLeast = run.Latency.Response.P99Ns, run.Latency.Response.IsBound(.99)
 	}
 	entry.Connections, entry.Pipelining, entry.TargetPerS = run.Load.Connections, run.Load.Pipelining, run.Load.TargetPerS
 	return entry

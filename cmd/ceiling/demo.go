@@ -137,7 +137,7 @@ func demoServer(sh *shell, ctx context.Context, exe string, server []string, dur
 		r := &done.Run
 		rows = append(rows, demoRow{name, route, r})
 		fmt.Fprintln(sh.Stdout, table.Row(name, route, unit.FormatCount(int64(r.Rate.CompletedPerS+0.5)),
-			unit.FormatNs(r.Latency.Response.P50Ns), unit.FormatNs(r.Latency.Response.P99Ns),
+			r.Latency.Response.Text(.5), r.Latency.Response.Text(.99),
 			unit.FormatNs(int64(r.Generator.CPUNsPerRequest)), string(r.Verdict.Bottleneck)))
 		if done.KeepErr != nil {
 			return rows, fmt.Errorf("keep the run: %w", done.KeepErr)

@@ -68,7 +68,7 @@ func mood(sound bool) record.Outcome {
 
 // curveCard shows the highest rate of a sweep, and whether more load raises it.
 func curveCard(c *record.Curve) *Verdict {
-	top := topOf(c)
+	top := c.Top()
 	v := &Verdict{Outcome: "no result", Mood: record.Invalid, Gloss: "every load is invalid", Because: sentence(prose.Text(c.Says))}
 	if top == nil {
 		return v

@@ -80,7 +80,7 @@ func (a sweepAnswer) paths(add addPath) {
 	if c == nil || c.Over == "" {
 		return
 	}
-	if top := topOf(c); top != nil {
+	if top := c.Top(); top != nil {
 		add("The path of a request at "+c.Over.Count(top.X), c.Bottleneck, func(m *record.Measured) bool { return slices.Contains(top.RunIDs, m.Run) })
 	}
 }

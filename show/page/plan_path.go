@@ -39,15 +39,3 @@ func measuredPath(p *record.Plan, of record.Bottleneck, in func(m *record.Measur
 	path.Evidence = ""
 	return path, ok
 }
-
-// topOf returns the point of a curve with the highest rate; nil if none counts.
-func topOf(c *record.Curve) *record.CurvePoint {
-	var top *record.CurvePoint
-	for i := range c.Points {
-		at := &c.Points[i]
-		if record.Counts(at) && (top == nil || at.PerS.Mid > top.PerS.Mid) {
-			top = at
-		}
-	}
-	return top
-}

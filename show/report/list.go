@@ -23,13 +23,13 @@ func List(w io.Writer, entries []record.Entry, now time.Time, l Layout) error {
 		{Name: "bottleneck", Least: 10}}}
 	for i := range entries {
 		e := &entries[i]
-		cells := []string{cmp.Or(e.Short, e.ID), when(e.Started, now), cmp.Or(e.Kind, KindRun), strings.TrimPrefix(e.Target, "http://"), load(e),
-			"-", "-", cmp.Or(string(e.Outcome), e.Result, "-"), string(e.Bottleneck)}
+		cells := []string{cmp.Or(e.Short, e.ID), when(e.Started, now), cmp.Or(e.Kind, KindRun), target(e), load(e),
+			"-", "-", cmp.Or(string(e.Outcome), e.Result, "-"), bottleneck(e.Outcome, e.Bottleneck)}
 		if e.CompletedPerS > 0 {
 			cells[5] = unit.FormatSI(e.CompletedPerS)
 		}
 		if e.P99Ns > 0 {
-			cells[6] = unit.FormatNs(e.P99Ns)
+			cells[6] = record.FormatBound(e.P99Ns, e.P99AtLeast)
 		}
 		switch {
 		case e.Unreadable != "":
@@ -42,6 +42,15 @@ func List(w io.Writer, entries []record.Entry, now time.Time, l Layout) error {
 	p := &printer{w: w, Layout: l}
 	p.table(&t)
 	return p.err
+}
+
+// target is an entry's, of each side of a comparison without "http://".
+func target(e *record.Entry) string {
+	sides := strings.Split(e.Target, " vs ")
+	for i := range sides {
+		sides[i] = strings.TrimPrefix(sides[i], "http://")
+	}
+	return strings.Join(sides, " vs ")
 }
 
 // when formats a time, shorter for recent ones: the time for today, the day for this year.

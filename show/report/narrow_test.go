@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -43,6 +44,19 @@ func TestProgressOnANarrowScreen(t *testing.T) {
 			if !strings.Contains(line, text) || ansi.StringWidth(line) > 60 {
 				t.Errorf("%s: %q is not in %d columns: %s", c.kind, text, ansi.StringWidth(line), line)
 			}
+		}
+	}
+}
+
+// A row of the list says what the entry's own table does: a bound, and what a missed SLO is no bottleneck of.
+func TestListAgreesWithTheEntry(t *testing.T) {
+	got := written(t, func(b *strings.Builder) error {
+		return List(b, []record.Entry{{ID: "a", Target: "http://h:1 vs http://h:2", CompletedPerS: 300, P99Ns: 2_020_000_000, P99AtLeast: true,
+			Outcome: record.Fail, Bottleneck: record.TargetRate}}, time.Now(), Layout{Output: layout.Output{Columns: 120}})
+	})
+	for _, want := range []string{" h:1 vs h:2 ", " ≥ 2.02 s ", "none (SLO missed)"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q:\n%s", want, got)
 		}
 	}
 }
