@@ -1,13 +1,18 @@
 package record
 
-import "testing"
+import (
+	"testing"
+
+	"ceiling/experiment/spec"
+)
 
 // TestSweepInOneRow: the row has the rate that the answer has, of a point that counts; and not the response
 // times of one that counts for its rate alone.
 func TestSweepInOneRow(t *testing.T) {
 	q := Quantiles{Count: 9, P50Ns: 1e6, P99Ns: 2e6, MeanNs: 1e6}
 	at := func(perS, target float64, outcome Outcome, of Bottleneck) CurvePoint {
-		return CurvePoint{X: 1, Connections: 1, PerS: Estimate{Mid: perS}, TargetPerS: target, Outcome: outcome, Bottleneck: of, Response: q}
+		return CurvePoint{X: 1, Condition: spec.Condition{Connections: 1}, PerS: Estimate{Mid: perS}, TargetPerS: target, Outcome: outcome,
+			Bottleneck: of, Response: q}
 	}
 	met, slow := at(800, 800, Valid, TargetRate), at(700, 0, Valid, ServerCPU)
 	slow.Response.MeanNs = 1e3 // of one request at a time: the others are missing

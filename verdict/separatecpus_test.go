@@ -45,7 +45,8 @@ func TestApartCommand(t *testing.T) {
 
 // TestOnceMore: another step keeps the flags that its verb has, and is one run where the command makes several.
 func TestOnceMore(t *testing.T) {
-	made := spec.Spec{Condition: spec.Condition{Connections: 64}, Duration: time.Second, Targets: []spec.Target{{Method: "GET", URL: "http://h/"}}}
+	made := spec.Spec{Condition: spec.Condition{Connections: 64}, Duration: time.Second,
+		Targets: []spec.Target{{Method: "GET", URL: "http://h/"}}}
 	for _, c := range []struct {
 		command, want string
 		verb          string
