@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"ceiling/internal/sys"
 )
 
 // readMax bounds a record read from a pipe, in bytes as they arrive.
@@ -279,4 +281,15 @@ func readHead(text []byte, schema string, v any) error {
 		return err
 	}
 	return json.Unmarshal(text, v)
+}
+
+// claim marks a file as being written with a lock that disappears with its process, however that
+// ends. On a file system without locks it has no effect.
+func claim(f *os.File) { _ = sys.Lock(f, false) }
+
+// abandoned reports whether no process writes a file. It returns false on a file system without
+// locks, where that is unknown.
+func abandoned(f *os.File) bool {
+	locked, err := sys.IsLocked(f)
+	return err == nil && !locked
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
+	"ceiling/internal/exit"
 	"ceiling/record"
 )
 
@@ -160,4 +161,67 @@ func invalidOf(f *facts, slo sloResult, found *finding) *invalidity {
 		}
 	}
 	return nil
+}
+
+// ExitOf returns the exit code for a run.
+func ExitOf(r *record.Run) int {
+	switch {
+	case r.Interrupted:
+		return exit.Interrupted
+	case r.Verdict.Outcome == record.Fail:
+		return exit.Fail
+	case r.Verdict.Outcome.Sound():
+		return exit.Pass
+	}
+	return exit.Invalid
+}
+
+// nextBottleneck returns the resource that would be full next, and at what multiple of this run's
+// rate; nil if unknown, and of a rate of errors. If both sides compete for the same cores, neither
+// side's CPU is a separate bottleneck.
+func nextBottleneck(f *cpuFacts, bottleneck record.Bottleneck, all []finding) *record.NextBottleneck {
+	var upcoming *record.NextBottleneck
+	for _, found := range all {
+		switch {
+		case found.times < 1 || found.times > timesMost || found.bottleneck == bottleneck, bottleneck == record.Failures:
+			continue
+		case bottleneck == record.SharedCPU && (found.bottleneck == record.LoadGenerator || found.bottleneck == record.ServerCPU ||
+			found.bottleneck == record.ServerThread):
+			continue
+		case found.bottleneck == record.ServerThread && sameThing(bottleneck, found.bottleneck):
+			continue
+		case found.bottleneck == record.ServerCPU && bottleneck == record.ServerThread && f.together:
+			continue // there the generator uses part of the cores
+		}
+		if upcoming == nil || found.times < upcoming.Times {
+			upcoming = &record.NextBottleneck{Bottleneck: found.bottleneck, Times: found.times,
+				Says: say("next-bottleneck", with{"bottleneck": found.bottleneck, "times": found.times, "nearly": found.nearly})}
+		}
+	}
+	return upcoming
+}
+
+// usesOf returns how much of the generator's busiest thread, the server's cores and the link was
+// used, as far as each was observed.
+func (f *facts) usesOf() []record.Use {
+	var list []record.Use
+	add := func(at, what, name string, used float64, of figure) {
+		list = append(list, record.NewUse(at, what, name, used, of.value))
+	}
+	if busy := f.worst().cpu.generator.self.busy; busy.known {
+		add(record.PlaceGenerator, record.UseOfThread, "", busy.value, some(1))
+	}
+	if f.cpu.server.subject.known {
+		capacity, _ := f.cpu.server.capacity()
+		add(record.PlaceInServer, record.UseOfCores, "", f.cpu.server.subject.cores, capacity)
+		if len(f.cpu.server.subject.threads) > 0 {
+			add(record.PlaceInServer, record.UseOfThread, "", f.cpu.server.subject.threads[0].run, some(1))
+		}
+	}
+	for i, at := range []string{record.PlaceToServer, record.PlaceToClient} {
+		if way := &f.path.ways[i]; way.known {
+			add(at, record.UseOfLink, way.iface, way.bits, way.speed)
+		}
+	}
+	return list
 }

@@ -308,3 +308,9 @@ func comparison(out *printer, c *record.Comparison) {
 	out.caveats(c.Caveats, 0, "")
 	out.answer(prose.Text(c.Says))
 }
+
+// JSON writes a run's document, with the verdict's sentences added to their codes.
+func JSON(w io.Writer, r *record.Run) error { return record.WriteJSON(w, prose.Spell(r)) }
+
+// PlanJSON writes a plan's document, with the answer's sentences added to their codes.
+func PlanJSON(w io.Writer, p *record.Plan) error { return record.WritePlanJSON(w, prose.Spell(p)) }
