@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ceiling/internal/secret"
 	"ceiling/internal/unit"
 )
 
@@ -210,5 +212,54 @@ func TestSpecRoundTrip(t *testing.T) {
 	var back Spec
 	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(&back, s) {
 		t.Errorf("%+v, %v; want %+v", back, err, s)
+	}
+}
+
+// TestLone: requests one at a time belong to a closed loop with a warm-up, and
+// take a bounded part of its time.
+func TestLone(t *testing.T) {
+	rate := unit.Rate{From: unit.Frequency{Count: 1, PerNs: 1}, To: unit.Frequency{Count: 1, PerNs: 1}}
+	for _, k := range []struct {
+		of   Spec
+		want time.Duration
+	}{
+		{Spec{}, 0},
+		{Spec{Warmup: 400 * time.Millisecond}, 100 * time.Millisecond},
+		{Spec{Warmup: time.Hour}, LoneMost},
+		{Spec{Warmup: time.Second, Settings: Settings{NoLone: true}}, 0},
+		{Spec{Warmup: time.Second, Condition: Condition{Rate: rate}}, 0},
+	} {
+		if got := k.of.Unloaded(); got != k.want {
+			t.Errorf("%+v: %v, want %v", k.of, got, k.want)
+		}
+	}
+	e := Experiment{Servers: []Server{{URL: "http://127.0.0.1:1"}}, Requests: []Mix{{MixRequest: MixRequest{Path: "/"}}},
+		Load: Load{Settings: Settings{NoLone: true}}}
+	if s, err := e.Spec("http://127.0.0.1:1", 0, &Condition{Connections: 1, Pipelining: 1}); err != nil || !s.NoLone {
+		t.Errorf("of an experiment: %v, %v", s.NoLone, err)
+	}
+}
+
+func TestPprofURLs(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": nil, "off": nil,
+		"127.0.0.1:6060":                    {"http://127.0.0.1:6060/debug/pprof/"},
+		"http://h:1/":                       {"http://h:1/debug/pprof/"},
+		"http://h:1/mine/pprof":             {"http://h:1/mine/pprof"},
+		"127.0.0.1:1, http://h:2/x,[::1]:3": {"http://127.0.0.1:1/debug/pprof/", "http://h:2/x", "http://[::1]:3/debug/pprof/"},
+	} {
+		if got := PprofURLs(text); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if err := checkPprof("127.0.0.1:1,ftp://x"); err == nil || !strings.Contains(err.Error(), "unknown scheme") {
+		t.Errorf("%v", err)
+	}
+	if err := checkPprof(strings.Repeat("h:1,", 300) + "h:1"); err == nil || !strings.Contains(err.Error(), "too many") {
+		t.Errorf("%v", err)
+	}
+	s := Spec{Common: Common{Pprof: "h:1,http://me:hunter22@h:2/"}}
+	if shown := s.Concealed(secret.Plain()).Pprof; strings.Contains(shown, "hunter22") || !strings.HasPrefix(shown, "h:1,") {
+		t.Errorf("shown as %q", shown)
 	}
 }

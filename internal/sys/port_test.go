@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestHoldPort: nobody connects to a port that is held; if it is shared, one listener after
@@ -38,6 +39,25 @@ func TestHoldPort(t *testing.T) {
 				}
 			}
 			release()
+		}
+	}
+}
+
+// TestAlarm: no wait ends early, whatever was waited for before.
+func TestAlarm(t *testing.T) {
+	t.Parallel()
+	a, err := NewAlarm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for _, d := range []time.Duration{-time.Second, 0, 1, 700 * time.Microsecond, 3 * time.Millisecond, 50 * time.Microsecond} {
+		begun := time.Now()
+		if err := a.Wait(d); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took < d {
+			t.Errorf("waited %v of %v", took, d)
 		}
 	}
 }

@@ -4,9 +4,16 @@ package load
 
 import (
 	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"ceiling/internal/faultserver"
+	"ceiling/internal/needs"
+	"ceiling/internal/ring"
+	"ceiling/internal/sys"
 )
 
 // The shares of any split are disjoint and add up to the whole.
@@ -81,5 +88,23 @@ func TestStrangeShares(t *testing.T) {
 	}
 	if got := (Share{First: 1, Count: 1, Of: 1 << 20}).Number(math.MaxUint64); got != math.MaxUint64 {
 		t.Errorf("beyond what can be counted: %d", got)
+	}
+}
+
+// TestPortablePinned: the CPUs of a run whose workers have no threads are those of the whole process,
+// until it ends.
+func TestPortablePinned(t *testing.T) {
+	needs.Engine(t)
+	before, err := sys.AllowedCPUs(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config(t, serve(t, faultserver.Every(faultserver.Answer(faultserver.OK("x")))), ring.Portable, 0)
+	c.CPUs, c.Duration = before[:1], 150*time.Millisecond
+	var during []int
+	clean := start(t.Context(), t, c, &watcher{onOpen: func() { during, err = sys.AllowedCPUs(0) }})
+	after, errAfter := sys.AllowedCPUs(0)
+	if err != nil || errAfter != nil || !slices.Equal(during, before[:1]) || !slices.Equal(after, before) || clean.Total.Completed == 0 {
+		t.Errorf("on CPUs %v before, %v meanwhile, %v after; %v %v; completed %d", before, during, after, err, errAfter, clean.Total.Completed)
 	}
 }

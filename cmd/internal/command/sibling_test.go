@@ -2,6 +2,7 @@ package command
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -16,5 +17,15 @@ func TestHandIsAJob(t *testing.T) {
 	}
 	if o, ok := got.(handOver); !ok || o.program != "ceiling-lab" || !slices.Equal(o.args, sh.Args[1:]) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestVersion: a build without git has a version of its own too, which is not that of another.
+func TestVersion(t *testing.T) {
+	if v := Version(); v == "" || strings.Contains(v, "(devel)") || strings.ContainsAny(v, " \n") {
+		t.Errorf("%q", v)
+	}
+	if id := buildID(); len(id) != 12 || id != buildID() {
+		t.Errorf("build %q", id)
 	}
 }
