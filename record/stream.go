@@ -134,11 +134,8 @@ func (s *stream) document(kind string, v any) error {
 		}
 		s.forget()
 	}
-	if _, err := s.write(line); err != nil {
+	if _, err = s.write(line); err != nil || kind == kindHistogram || kind == kindAttachment {
 		return err
-	}
-	if kind == kindHistogram || kind == kindAttachment {
-		return nil
 	}
 	return s.file.Sync()
 }

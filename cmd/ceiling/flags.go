@@ -178,11 +178,8 @@ func (sh *shell) mayUse(verb string) bool {
 		return true
 	}
 	words := withVerb(sh.Args[1:])
-	if len(words) == 0 || len(words) == 1 && strings.HasPrefix(words[0], "-") {
-		return false
-	}
-	return strings.HasPrefix(words[0], "-") || slices.Contains([]string{verb, "help", "man", "completion", cobra.ShellCompRequestCmd,
-		cobra.ShellCompNoDescRequestCmd}, words[0])
+	about := []string{verb, "help", "man", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+	return len(words) > 0 && slices.Contains(about, words[0]) || len(words) > 1 && strings.HasPrefix(words[0], "-")
 }
 
 // bind adds the settings that the verb has.

@@ -106,38 +106,29 @@ func newSocketLister(l listing) (*socketLister, error) {
 	}
 	s, probe := &socketLister{dumper: d}, l
 	probe.states = listenStates
-	nothing := func(*inetSocket) {}
-	if s.questions = probe.inOne(); s.each(nothing) == nil {
-		s.questions = l.inOne()
-		return s, nil
+	for _, form := range []func(listing) []question{listing.inOne, listing.byFamily} {
+		s.questions = form(probe)
+		if err = s.each(func(*inetSocket) {}); err == nil {
+			s.questions = form(l)
+			return s, nil
+		}
 	}
-	s.questions = probe.byFamily()
-	if err := s.each(nothing); err != nil {
-		d.close()
-		return nil, err
-	}
-	s.questions = l.byFamily()
-	return s, nil
+	d.close()
+	return nil, err
 }
 
 // each visits the sockets, each valid during its visit only.
 func (l *socketLister) each(visit func(*inetSocket)) error {
 	for _, q := range l.questions {
-		if err := l.ask(q.request, q.kind, syscall.NLM_F_DUMP); err != nil {
+		err := dump(l.dumper, q.request, q.kind, func(body []byte) error {
+			err := parseInetSocket(body, &l.socket)
+			if err == nil {
+				visit(&l.socket)
+			}
 			return err
-		}
-		for {
-			body, more, err := l.next()
-			if err != nil {
-				return fmt.Errorf("list TCP sockets: %w", err)
-			}
-			if !more {
-				break
-			}
-			if err := parseInetSocket(body, &l.socket); err != nil {
-				return err
-			}
-			visit(&l.socket)
+		})
+		if err != nil {
+			return fmt.Errorf("list TCP sockets: %w", err)
 		}
 	}
 	return nil

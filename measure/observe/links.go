@@ -93,23 +93,16 @@ func newLinks(names *interned) (*links, error) {
 // list reads the interfaces again.
 func (l *links) list() error {
 	l.all = l.all[:0]
-	if err := l.d.ask(l.linkRequest, syscall.RTM_GETLINK, syscall.NLM_F_DUMP); err != nil {
-		return err
-	}
-	for {
-		body, more, err := l.d.next()
-		if err != nil {
-			return fmt.Errorf("list interfaces: %w", err)
-		}
-		if !more {
-			return nil
-		}
+	err := dump(l.d, l.linkRequest, syscall.RTM_GETLINK, func(body []byte) error {
 		var one link
-		if err := parseLink(body, l.names, &one); err != nil {
-			return err
-		}
+		err := parseLink(body, l.names, &one)
 		l.all = append(l.all, one)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list interfaces: %w", err)
 	}
+	return nil
 }
 
 // of finds an interface, trying the expected position first; the zero link if it does not exist.

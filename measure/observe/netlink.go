@@ -111,6 +111,22 @@ func (d *dumper) ask(request []byte, kind, flags uint16) error {
 	return nil
 }
 
+// dump asks for a list and visits the body of each of its messages, valid during the visit only.
+func dump(d *dumper, request []byte, kind uint16, visit func(body []byte) error) error {
+	if err := d.ask(request, kind, syscall.NLM_F_DUMP); err != nil {
+		return err
+	}
+	for {
+		body, more, err := d.next()
+		if err != nil || !more {
+			return err
+		}
+		if err := visit(body); err != nil {
+			return err
+		}
+	}
+}
+
 // next returns the body of a dump's next message, valid until the next call, and false at its end.
 func (d *dumper) next() (body []byte, more bool, err error) {
 	for {

@@ -277,18 +277,7 @@ func (s *qdiscs) readHTB(q *qdisc) error {
 // each dumps disciplines, or the classes of an interface.
 func (s *qdiscs) each(index int, kind uint16, visit func(body []byte) error) error {
 	binary.NativeEndian.PutUint32(s.request[nlHeadBytes+tcMsgIndex:], uint32(index))
-	if err := s.d.ask(s.request, kind, syscall.NLM_F_DUMP); err != nil {
-		return err
-	}
-	for {
-		body, more, err := s.d.next()
-		if err != nil || !more {
-			return err
-		}
-		if err := visit(body); err != nil {
-			return err
-		}
-	}
+	return dump(s.d, s.request, kind, visit)
 }
 
 // counted is the difference of two readings of a 32-bit counter. One that fell by less than half

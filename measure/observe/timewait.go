@@ -25,21 +25,14 @@ func TimeWait(to netip.AddrPort) (int64, error) {
 	p := make([]byte, nlHeadBytes+inetDiagReqBytes, inetDiagRequestMax)
 	fillRequest(p[nlHeadBytes:], family, 1<<tcpTimeWait)
 	binary.BigEndian.PutUint16(p[nlHeadBytes+inetDiagReqSport+2:], to.Port())
-	if err := d.ask(p, sockDiagByFamily, syscall.NLM_F_DUMP); err != nil {
-		return 0, err
-	}
 	n := int64(0)
-	for {
-		body, more, err := d.next()
-		if err != nil || !more {
-			return n, err
-		}
+	err = dump(d, p, sockDiagByFamily, func(body []byte) error {
 		var s inetSocket
-		if err := parseInetSocket(body, &s); err != nil {
-			return 0, err
-		}
-		if s.state == tcpTimeWait && s.dport == to.Port() && s.dst == to.Addr().Unmap() {
+		err := parseInetSocket(body, &s)
+		if err == nil && s.state == tcpTimeWait && s.dport == to.Port() && s.dst == to.Addr().Unmap() {
 			n++
 		}
-	}
+		return err
+	})
+	return n, err
 }

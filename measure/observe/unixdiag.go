@@ -214,22 +214,17 @@ func (s *unixSampler) close() { s.d.close() }
 
 // eachUnix runs a dump; visit finds each answer in socket.
 func eachUnix(d *dumper, request []byte, socket *unixSocket, visit func()) error {
-	if err := d.ask(request, sockDiagByFamily, syscall.NLM_F_DUMP); err != nil {
+	err := dump(d, request, sockDiagByFamily, func(body []byte) error {
+		err := parseUnixSocket(body, socket)
+		if err == nil {
+			visit()
+		}
 		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list unix sockets: %w", err)
 	}
-	for {
-		body, more, err := d.next()
-		if err != nil {
-			return fmt.Errorf("list unix sockets: %w", err)
-		}
-		if !more {
-			return nil
-		}
-		if err := parseUnixSocket(body, socket); err != nil {
-			return err
-		}
-		visit()
-	}
+	return nil
 }
 
 // unixListeners lists the listeners of a path.

@@ -62,15 +62,14 @@ func readLibrary() *library {
 
 // template returns the template of a code, nil for an unknown one.
 func (l *library) template(code string) *template.Template {
-	if t, have := l.parsed.Load(code); have {
-		return t.(*template.Template)
-	}
-	if _, known := l.texts[code]; !known {
+	if l.texts[code] == "" {
 		return nil
 	}
-	t := l.parse(code)
-	l.parsed.Store(code, t)
-	return t
+	t, have := l.parsed.Load(code)
+	if !have {
+		t, _ = l.parsed.LoadOrStore(code, l.parse(code))
+	}
+	return t.(*template.Template)
 }
 
 func (l *library) parse(code string) *template.Template {

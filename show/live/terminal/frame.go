@@ -239,7 +239,9 @@ func (f *frame) path() {
 			at.Uses[n].Name = clean(at.Uses[n].Name)
 		}
 	}
-	mark := func(i, n int) string { return stationColour(i).of(strings.Repeat(marks()[i%len(marks())], n)) }
+	mark := func(i, n int) string {
+		return turn(i, blue, grey, yellow, red, grey, cyan).of(strings.Repeat(marks()[i%len(marks())], n))
+	}
 	var b strings.Builder
 	for i, n := range shares(p.Places, min(f.width-f.names, 60)) {
 		b.WriteString(mark(i, n))
@@ -382,7 +384,7 @@ func (f *frame) core(c *live.Core, width int) string {
 		upTo += c.Shares[i]
 		n := int(math.Round(upTo*float64(width))) - filled
 		filled += n
-		b.WriteString(partColour(i).of(strings.Repeat(mark, n)))
+		b.WriteString(turn(i, blue, cyan, magenta, red).of(strings.Repeat(mark, n)))
 	}
 	return b.String() + quiet.of(strings.Repeat("─", max(width-filled, 0)))
 }
@@ -447,15 +449,8 @@ func (s style) of(text string) string {
 	return string(s) + text + "\x1b[m"
 }
 
-func stationColour(i int) style {
-	colours := []style{blue, grey, yellow, red, grey, cyan}
-	return colours[i%len(colours)]
-}
-
-func partColour(i int) style {
-	colours := []style{blue, cyan, magenta, red}
-	return colours[i%len(colours)]
-}
+// turn is the style of the i-th of many.
+func turn(i int, styles ...style) style { return styles[i%len(styles)] }
 
 func outcomeColour(is record.Outcome) style {
 	switch is {
