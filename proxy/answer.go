@@ -155,9 +155,5 @@ func (x *exchange) toSecure() {
 
 // appendStatus appends the status line of our own response.
 func appendStatus(b []byte, status int) []byte {
-	b = append(b, "HTTP/1.1 "...)
-	b = strconv.AppendInt(b, int64(status), 10)
-	b = append(b, ' ')
-	b = append(b, http.StatusText(status)...)
-	return append(b, "\r\n"...)
+	return appendStatusLine(b, status, http.StatusText(status))
 }

@@ -109,13 +109,6 @@ func additionsOf(x *inbound) *additions {
 	return x.added
 }
 
-func firstBytes(a, b []byte) []byte {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
 // head returns the request's head, nil if there is none.
 func (x *inbound) head() []byte {
 	if c := x.client; x.headEnd > x.headAt && c.in != nil && x.headEnd <= len(c.in.b) {
@@ -143,18 +136,17 @@ func (x *inbound) fieldOf(head []byte, name string) []byte {
 func (l *loop) field(head []byte, name string) []byte {
 	for i := range l.lines.List {
 		line := &l.lines.List[i]
-		if int(line.NameEnd-line.At) == len(name) && equalFoldASCII(line.Name(head), name) {
+		if equalFold(line.Name(head), name) {
 			return line.Value(head)
 		}
 	}
 	return nil
 }
 
-func equalFold(name []byte, lower string) bool {
-	return len(name) == len(lower) && equalFoldASCII(name, lower)
-}
-
-func equalFoldASCII(a []byte, b string) bool {
+func equalFold(a []byte, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
 	for i, c := range a {
 		d := b[i]
 		if c != d && (c|0x20 != d|0x20 || c|0x20 < 'a' || c|0x20 > 'z') {
@@ -266,15 +258,10 @@ func (x *inbound) unread() {
 	if x.request.Chunked {
 		x.body.Collect(&x.trailers)
 	}
-	x.bodyState = bodyOf(x.body)
-}
-
-// bodyOf returns the state of an untouched body.
-func bodyOf(b http1.Body) bodyState {
-	if b.Ended() {
-		return bodyWhole
+	x.bodyState = bodyHeld
+	if x.body.Ended() {
+		x.bodyState = bodyWhole
 	}
-	return bodyHeld
 }
 
 // lines returns the lines of the request's head. It parses them again if other heads were parsed

@@ -226,7 +226,7 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 			c.closing = true
 		}
 	}
-	b = appendStatusLine(b, r)
+	b = appendStatusLine(b, r.Status, r.Reason)
 	at := len(b)
 	b, dated := x.appendResponseLines(b, head)
 	if vary {
@@ -252,11 +252,11 @@ func (x *exchange) appendResponse(b []byte, r *http1.Response, head []byte) []by
 	return endHead(x, append(b, l.site.via...), at, contentHead)
 }
 
-func appendStatusLine(b []byte, r *http1.Response) []byte {
+func appendStatusLine[T string | []byte](b []byte, status int, reason T) []byte {
 	b = append(b, "HTTP/1.1 "...)
-	b = strconv.AppendInt(b, int64(r.Status), 10)
+	b = strconv.AppendInt(b, int64(status), 10)
 	b = append(b, ' ')
-	b = append(b, r.Reason...)
+	b = append(b, reason...)
 	return append(b, "\r\n"...)
 }
 
@@ -292,12 +292,12 @@ func (x *exchange) appendResponseLines(b, head []byte) (out []byte, dated bool) 
 
 // appendInterim appends a 1xx response.
 func (l *loop) appendInterim(b []byte, r *http1.Response, head []byte) []byte {
-	return append(l.appendPlain(appendStatusLine(b, r), head, http1.Other), "\r\n"...)
+	return append(l.appendPlain(appendStatusLine(b, r.Status, r.Reason), head, http1.Other), "\r\n"...)
 }
 
 // appendSwitch appends a 101 response.
 func appendSwitch(x *exchange, b []byte, r *http1.Response, head []byte) []byte {
-	b = appendStatusLine(b, r)
+	b = appendStatusLine(b, r.Status, r.Reason)
 	at := len(b)
 	b = x.client.conn.loop.appendPlain(b, head, http1.Other, http1.Date, http1.Upgrade)
 	return append(editsOf(x, contentHead).apply(b, at), "Connection: upgrade\r\n\r\n"...)

@@ -33,8 +33,7 @@ func (x *exchange) read(b []byte) bool {
 	}
 	c.in = &buffer{b}
 	x.request, x.headAt, x.headEnd, c.conn.loop.linesOf = q, 0, n, &x.inbound
-	x.body = q.Body()
-	x.bodyState = bodyOf(x.body)
+	x.unread()
 	x.upgrade = x.asksUpgrade()
 	return true
 }

@@ -31,7 +31,7 @@ func (h *heads) request(b []byte, secure bool) (block []byte, n int) {
 	h.block = hpack.AppendField(h.block, ":scheme", scheme, false)
 	h.block = hpack.AppendField(h.block, namePath, line[at+1:], false)
 	for rest := lines; len(rest) > 0; rest = rest[bytes.IndexByte(rest, '\n')+1:] {
-		if len(rest) > len("host:") && rest[len("host")] == ':' && equalFoldASCII(rest[:len("host")], "host") {
+		if len(rest) > len("host:") && rest[len("host")] == ':' && equalFold(rest[:len("host")], "host") {
 			_, value := h.split(rest[:bytes.IndexByte(rest, '\r')])
 			h.block = hpack.AppendField(h.block, nameAuthority, value, false)
 			break

@@ -123,7 +123,11 @@ func (c *client) head() bool {
 		return true
 	case err != nil:
 		l.counts.badRequests++
-		c.refuse(statusOf(err), err.Error())
+		status := 400
+		if errors.Is(err, http1.ErrHeaderTooLarge) {
+			status = 431
+		}
+		c.refuse(status, err.Error())
 		return true
 	case n > limits.HeaderBytes || n == 0 && len(b) > limits.HeaderBytes:
 		l.counts.badRequests++
@@ -160,13 +164,6 @@ func (c *client) head() bool {
 // emptyLine is ignored before a request: some clients end a body with one (RFC 9112, section 2.2).
 var emptyLine = []byte("\r\n") // read-only
 
-func statusOf(err error) int {
-	if errors.Is(err, http1.ErrHeaderTooLarge) {
-		return 431
-	}
-	return 400
-}
-
 // start decides what to do with a request whose head is complete.
 func (x *exchange) start() {
 	c, l, q := x.client, x.client.conn.loop, &x.request
@@ -175,9 +172,13 @@ func (x *exchange) start() {
 		c.closing = true
 	}
 	authority, path, query := route.SplitTarget(q.Target)
+	host := q.Host
+	if authority != nil {
+		host = authority
+	}
 	clean, ok := route.Clean(path, l.clean)
 	if ok {
-		l.find(x, firstBytes(authority, q.Host), clean, query)
+		l.find(x, host, clean, query)
 	}
 	switch {
 	case q.Minor > 1:
@@ -199,9 +200,7 @@ func (x *exchange) start() {
 		x.answer(417, "only 100-continue can be expected")
 		return
 	}
-	if authority != nil {
-		q.Host = authority
-	}
+	q.Host = host
 	if &clean[0] != &path[0] {
 		l.clean = clean[:0]
 	}
