@@ -576,10 +576,7 @@ func TestComposedClients(t *testing.T) {
 		if got := b.lines(""); !slices.Equal(got, slices.Sorted(slices.Values(orphans))) {
 			t.Errorf("without a mark the backend has %.2000q, want %.2000q", got, orphans)
 		}
-		s, err := r.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := r.snapshot()
 		for name, want := range counters {
 			if s.Counters[name] != want {
 				t.Errorf("%s is %d, want %d", name, s.Counters[name], want)
@@ -613,10 +610,7 @@ func TestAbandonedClients(t *testing.T) {
 				t.Fatal(k.error("%s", err))
 			}
 		}
-		s, err := r.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := r.snapshot()
 		logged := uint64(0)
 		for _, n := range s.Statuses {
 			logged += n

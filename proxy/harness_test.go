@@ -178,13 +178,20 @@ func (r *running) stop() {
 	})
 }
 
-// count is a counter's value now.
-func (r *running) count(name string) uint64 {
+// snapshot is its state now.
+func (r *running) snapshot() *Snapshot {
 	r.t.Helper()
 	s, err := r.Snapshot()
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	return s
+}
+
+// count is a counter's value now.
+func (r *running) count(name string) uint64 {
+	r.t.Helper()
+	s := r.snapshot()
 	n, ok := s.Counters[name]
 	if !ok {
 		r.t.Fatalf("no counter %s", name)

@@ -337,10 +337,7 @@ func TestRecovery(t *testing.T) {
 	const health = "health = { path = \"/\", interval = \"20ms\", rise = 1000000, fall = 1 }\n"
 	r := run(t, "auto", to("http://"+a.Address())+health+"[[locations.destinations]]\nuri = \"http://"+b.Address()+"\"\n"+health)
 	state := func(of string) (s UpstreamStatus) {
-		sn, err := r.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		sn := r.snapshot()
 		for _, u := range sn.Upstreams {
 			if u.Address == "http://"+of {
 				s = u
@@ -380,10 +377,7 @@ func TestEjectionEndsWithACheck(t *testing.T) {
 	r := run(t, "auto", to("http://"+o.addr)+"eject = { failures = 1, for = \"1h\", most = \"1h\" }\nhealth = { path = \"/health\", interval = \"20ms\", fall = 1000000 }\n")
 	dial(t, r.addr).status("/", 502)
 	state := func() string {
-		s, err := r.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := r.snapshot()
 		return s.Upstreams[0].State
 	}
 	if s := state(); s != "ejected" {
