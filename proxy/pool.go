@@ -286,13 +286,21 @@ func (p *pool) rest(peer *peer) {
 		return
 	}
 	u := p.upstream
-	if p.loop.stopping || u.gone.Load() || peer.opened < p.moved || len(p.idle) >= int(u.maxIdle.Load()) {
+	if p.loop.stopping || u.gone.Load() || peer.opened < p.moved {
 		peer.drop()
 		return
 	}
+	within := u.idle.Load()
+	if len(p.idle) >= int(u.maxIdle.Load()) {
+		within = min(within, burstNs)
+	}
 	p.idle = append(p.idle, peer)
-	peer.conn.expire(u.idle.Load())
+	peer.conn.expire(within)
 }
+
+// burstNs is how long a connection beyond idle_connections is kept: the streams of clients with HTTP/2
+// begin and end together, and would otherwise open and close connections with each iteration.
+const burstNs = 100e6
 
 // next removes the first client from the queue.
 func (p *pool) next() *client {
