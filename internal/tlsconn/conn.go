@@ -140,8 +140,7 @@ type Conn struct {
 
 // Begin starts the handshake: its first message is Pending.
 func (c *Conn) Begin(client *Client) {
-	*c = Conn{thread: &client.thread, shake: newHandshake(&client.thread)}
-	c.shake.keeps = client.config.ClientSessionCache != nil
+	*c = Conn{thread: &client.thread, shake: &handshake{thread: &client.thread, keeps: client.config.ClientSessionCache != nil}}
 	c.shake.begin(tls.Client(c.shake, client.config))
 	c.shake.step(nil)
 	c.shaken()

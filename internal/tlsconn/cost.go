@@ -2,6 +2,7 @@ package tlsconn
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -24,10 +25,7 @@ func Cost(cipher string, request, answer int) (time.Duration, error) {
 	}
 	var ours, theirs half
 	secret := make([]byte, hashOf(suite)().Size())
-	if err := ours.keys(suite, secret); err != nil {
-		return 0, err
-	}
-	if err := theirs.keys(suite, secret); err != nil {
+	if err := errors.Join(ours.keys(suite, secret), theirs.keys(suite, secret)); err != nil {
 		return 0, err
 	}
 	var sealed [][]byte

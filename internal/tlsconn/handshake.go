@@ -57,8 +57,6 @@ type handshake struct {
 	stop    func()
 }
 
-func newHandshake(t *thread) *handshake { return &handshake{thread: t} }
-
 // begin creates the coroutine, which does not run yet.
 func (h *handshake) begin(conn *tls.Conn) {
 	h.conn = conn
@@ -79,6 +77,7 @@ func (h *handshake) step(record []byte) (plain []byte) {
 // run is the body of the coroutine.
 func (h *handshake) run(yield func([]byte) bool) {
 	h.yield = yield
+	growStack(0)
 	if h.err = h.conn.Handshake(); h.err != nil {
 		return
 	}
@@ -95,6 +94,14 @@ func (h *handshake) run(yield func([]byte) bool) {
 			return
 		}
 	}
+}
+
+// growStack has a new stack grow at once: within crypto/tls it grows in steps, and frames are moved.
+//
+//go:noinline
+func growStack(i int) byte {
+	var frame [12 << 10]byte
+	return frame[i]
 }
 
 // Read implements net.Conn.

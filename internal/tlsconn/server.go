@@ -39,8 +39,7 @@ func NewServer(shared *tls.Config) *Server {
 }
 
 func (s *Server) newHandshake() *handshake {
-	h := newHandshake(&s.thread)
-	h.own = s.own
+	h := &handshake{thread: &s.thread, own: s.own}
 	h.begin(tls.Server(h, s.shared))
 	return h
 }

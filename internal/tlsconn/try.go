@@ -3,7 +3,9 @@ package tlsconn
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
+	"os"
 	"time"
 )
 
@@ -31,14 +33,9 @@ func (c Config) Try(ctx context.Context, on net.Conn) (Agreed, error) {
 		if err := on.SetReadDeadline(time.Now().Add(refusalWait)); err != nil {
 			return Agreed{}, err
 		}
-		if _, err := conn.Read(make([]byte, 1)); err != nil && !isTimeout(err) {
+		if _, err := conn.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return Agreed{}, err
 		}
 	}
 	return Agreed{s.Version, s.CipherSuite, uint16(s.CurveID), s.NegotiatedProtocol, s.DidResume}, nil
-}
-
-func isTimeout(err error) bool {
-	timeout, is := err.(net.Error)
-	return is && timeout.Timeout()
 }
