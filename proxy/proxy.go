@@ -198,6 +198,11 @@ func (p *Proxy) Addresses() []listen.Address { return p.addresses }
 // SecureAddresses returns the addresses for clients with TLS.
 func (p *Proxy) SecureAddresses() []listen.Address { return p.secured }
 
+// ballastBytes is a live heap that is never touched, and so takes no memory: the next garbage collection
+// comes that many bytes later. A TLS handshake leaves 40 KB, so that the few live megabytes of a proxy were
+// collected every hundred handshakes, for a sixth of their CPU time.
+const ballastBytes = 32 << 20
+
 // Run serves until ctx ends, then finishes requests in progress for up to the drain time, or until now is
 // closed, and frees everything. It returns an error when a loop fails.
 //
@@ -207,6 +212,8 @@ func (p *Proxy) Run(ctx context.Context, now <-chan struct{}) (err error) {
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(max(before, len(p.loops)) + max(2, len(p.loops)))
 	defer runtime.GOMAXPROCS(before)
+	ballast := make([]byte, ballastBytes)
+	defer runtime.KeepAlive(ballast)
 	ended := make(chan error, len(p.loops))
 	for _, l := range p.loops {
 		go func() { ended <- l.run() }()
