@@ -7,17 +7,15 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/secret"
-	"ceiling/internal/text"
 )
 
-// Again returns a command as a line to type once more, as verb, with a flag set (its name, and its
+// Again returns the words of a command to type once more, as verb, with a flag set (its name, and its
 // value where it has one) whatever value it had. Left out is what says where to write, for that file
 // exists by now, and how to print; CPUs to pin, of a command that separates them; and what the new verb
-// lacks. It is "" for no command; secrets are hidden.
-func Again(command []string, verb string, flag ...string) string {
+// lacks. There are none of no command.
+func Again(command []string, verb string, flag ...string) []string {
 	if len(command) < 2 {
-		return ""
+		return nil
 	}
 	words := append([]string{filepath.Base(command[0]), verb}, flag...)
 	valued, bare := []string{"--out", "-o"}, []string{"-v", "--verbose", "--json", "--live"}
@@ -51,7 +49,7 @@ func Again(command []string, verb string, flag ...string) string {
 			words = append(words, command[i])
 		}
 	}
-	return text.Shell(secret.Plain().Command(words))
+	return words
 }
 
 // letterOf returns the letter of a flag that sets a load or its duration; "" for others.

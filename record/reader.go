@@ -152,7 +152,7 @@ func unfinished(start *Start, series *Series) *Run {
 	run.Generator = Generator{RunDelay: -1, Workers: []Worker{}}
 	run.fromRows(series.Load)
 	run.Verdict = Verdict{
-		Outcome: Invalid, Bottleneck: Inconclusive, Because: run.Killed(), Next: run.KilledNext(),
+		Outcome: Invalid, Bottleneck: Inconclusive, Because: run.Killed(), Next: KilledNext(),
 		Evidence: []Evidence{}, Caveats: []Statement{},
 	}
 	run.agentsFromRows(start.Agents, series.Agents)
@@ -181,13 +181,7 @@ func unfinished(start *Start, series *Series) *Run {
 }
 
 // KilledNext says what to do about a run that was killed.
-func (r *Run) KilledNext() []Statement {
-	verb := ""
-	if len(r.Command) > 1 {
-		verb = r.Command[1]
-	}
-	return []Statement{State("killed.next", Values{"command": Again(r.Command, verb)})}
-}
+func KilledNext() []Statement { return []Statement{State("killed.next", nil)} }
 
 // Killed says what the figures of an unfinished run cover.
 func (r *Run) Killed() []Statement {

@@ -71,7 +71,7 @@ func invalidKilled(f *runFacts) *invalidity {
 	if !f.run.Unfinished || f.forming {
 		return nil
 	}
-	return &invalidity{because: f.run.Killed(), next: f.run.KilledNext()}
+	return &invalidity{because: f.run.Killed(), next: record.KilledNext()}
 }
 
 // invalidNothing looks for a run without a completed request.

@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"ceiling/experiment/spec"
-	"ceiling/internal/unit"
+	"ceiling/internal/secret"
+	"ceiling/internal/text"
 	"ceiling/record"
 )
 
@@ -40,7 +41,7 @@ func (f *runFacts) again(verb string, flag ...string) string {
 	if len(words) < 2 || words[1] != verb && (words[1] != "run" || slices.ContainsFunc(words[2:], ofSeveral)) {
 		words = f.ofSpec([]string{"ceiling", verb})
 	}
-	return record.Again(words, verb, flag...)
+	return text.Shell(secret.Plain().Command(record.Again(words, verb, flag...))) // pages show it
 }
 
 // more returns twice the connections, and this run's command with them.
@@ -57,7 +58,7 @@ func ofSeveral(word string) bool {
 		value = strings.TrimLeft(word, "-cpRt")
 	}
 	first, _, list := strings.Cut(value, ",")
-	_, err := unit.ParseRate(first)
+	_, err := strconv.ParseFloat(strings.TrimRight(first, "kM"), 64)
 	return list && err == nil || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(word))
 }
 

@@ -11,9 +11,9 @@ import (
 	"ceiling/verdict/prose"
 )
 
-// TestApartCommand: what is printed is what was typed, with --separate-cpus, and can be
-// typed again.
-func TestApartCommand(t *testing.T) {
+// TestAgain: what is printed is what was typed, with one flag changed, and can be typed again: with the
+// flags that its verb has, and as one run where the command makes several.
+func TestAgain(t *testing.T) {
 	rate, err := unit.ParseRate("10k")
 	if err != nil {
 		t.Fatal(err)
@@ -41,28 +41,23 @@ func TestApartCommand(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", c.command, got, c.want)
 		}
 	}
-}
-
-// TestOnceMore: another step keeps the flags that its verb has, and is one run where the command makes several.
-func TestOnceMore(t *testing.T) {
-	made := spec.Spec{Condition: spec.Condition{Connections: 64}, Duration: time.Second,
-		Targets: []spec.Target{{Method: "GET", URL: "http://h/"}}}
-	for _, c := range []struct {
-		command, want string
-		verb          string
-		flag          []string
-	}{
-		{"ceiling run -c 64 -d 1s -H A:b http://h/", "ceiling run -c 128 -d 1s -H A:b http://h/", "run", []string{"-c", "128"}},
-		{"ceiling run --connections=64 http://h/ -o f", "ceiling run -c 128 http://h/", "run", []string{"-c", "128"}},
-		{"ceiling run --connections 64 -c64 http://h/", "ceiling run -c 128 http://h/", "run", []string{"-c", "128"}},
-		{"ceiling run --separate-cpus --pin-server 1 --quiet http://h/", "ceiling profile --separate-cpus --pin-server 1 http://h/", "profile", nil},
-		{"ceiling run -c 16,64 -d 1s http://h/", "ceiling profile -c 64 -d 1s http://h/", "profile", nil},
-		{"ceiling run sweep.yaml", "ceiling profile -c 64 -d 1s http://h/", "profile", nil},
-		{"ceiling run -n 20 -c 4 http://h/", "ceiling run -d 10s -c 4 http://h/", "run", []string{"-d", "10s"}},
-		{"ceiling find -c 9 http://h/", "ceiling run -c 128 -d 1s http://h/", "run", []string{"-c", "128"}},
+	for _, c := range []struct{ command, want string }{
+		{"run -c 64 -d 1s -H A:b http://h/", "run -c 128 -d 1s -H A:b http://h/"},
+		{"run --connections=64 http://h/ -o f", "run -c 128 http://h/"},
+		{"run --connections 64 -c64 http://h/", "run -c 128 http://h/"},
+		{"find -c 9 http://h/", "run -c 128 -p 4 -R 10k -d 2s http://h/read"},
+		{"run -n 20 -c 4 http://h/", "run -d 10s -c 4 http://h/"},
+		{"run --separate-cpus --pin-server 1 --quiet http://h/", "profile --separate-cpus --pin-server 1 http://h/"},
+		{"run -c 16,64 http://h/", "profile -c 200 -p 4 -R 10k -d 2s http://h/read"},
+		{"run sweep.yaml", "profile -c 200 -p 4 -R 10k -d 2s http://h/read"},
 	} {
-		f := newParts(runFacts{run: &record.Run{Command: strings.Fields(c.command), Spec: made}})
-		if got := f.base.again(c.verb, c.flag...); got != c.want {
+		f := newParts(runFacts{run: &record.Run{Command: strings.Fields("ceiling " + c.command), Spec: asked}})
+		words := strings.Fields(c.want)
+		flag := words[1:3]
+		if words[0] == "profile" {
+			flag = nil
+		}
+		if got := f.base.again(words[0], flag...); got != "ceiling "+c.want {
 			t.Errorf("%s: %s\nwant %s", c.command, got, c.want)
 		}
 	}

@@ -108,7 +108,7 @@ func concludeComparison(p *record.Plan) {
 	}
 	limitedByGenerator(c, &sides)
 	c.Profiles = profileDifferences(profilesOf(sides.a), profilesOf(sides.b), true)
-	c.Says = saysOf(c, TooFewBlocks(e))
+	c.Says = saysOf(c, tooFewBlocks(e))
 	c.Caveats = append(caveatsOf(e, c, &sides), left...)
 	closeGate(p, &sides)
 }

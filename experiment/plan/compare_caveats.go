@@ -71,7 +71,7 @@ func fewBlocks(e *spec.Experiment, c *record.Comparison) record.Statement {
 	n := len(metricsOf(e))
 	least := stat.LeastBlocks(compareConfidence, n)
 	switch leastNoise := stat.LeastBlocks(compareConfidence, 1); {
-	case !TooFewBlocks(e).IsZero(): // the answer says so
+	case !tooFewBlocks(e).IsZero(): // the answer says so
 	case c.Blocks < least:
 		return say("comparison.few-blocks", with{"blocks": c.Blocks, "metrics": n, "confidence": compareConfidence, "needed": least})
 	case c.Blocks < least+2:
@@ -82,25 +82,12 @@ func fewBlocks(e *spec.Experiment, c *record.Comparison) record.Statement {
 	return record.Statement{}
 }
 
-// TooFewBlocks says that a plan of so few blocks has no answer, whatever they show; empty if it has enough.
-func TooFewBlocks(e *spec.Experiment) record.Statement {
-	switch e.Kind {
-	case spec.KindCompare:
-		n := len(metricsOf(e))
-		if blocks, _ := CompareBlocks(e); blocks < stat.LeastBlocks(compareConfidence, n) {
-			return say("comparison.blocks", with{"blocks": blocks, "metrics": n, "confidence": compareConfidence,
-				"needed": stat.LeastBlocks(compareConfidence, n)})
-		}
-	case spec.KindFactorial:
-		return fewComplete(FactorialBlocks(e), factorialComparisons(e))
-	case spec.KindProve:
-		n := 2 // rates: of generator and server, and of a link
-		if e.Prove.Interface != "" {
-			n++
-		}
-		if least := stat.LeastBlocks(confidence, n); ProofBlocks(e) < least {
-			return say("proof.blocks", with{"blocks": ProofBlocks(e), "needed": least})
-		}
+// tooFewBlocks says that a comparison of so few blocks has no answer, whatever they show.
+func tooFewBlocks(e *spec.Experiment) record.Statement {
+	n := len(metricsOf(e))
+	blocks, _ := CompareBlocks(e)
+	if least := stat.LeastBlocks(compareConfidence, n); blocks < least {
+		return say("comparison.blocks", with{"blocks": blocks, "metrics": n, "confidence": compareConfidence, "needed": least})
 	}
 	return record.Statement{}
 }

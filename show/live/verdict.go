@@ -53,7 +53,7 @@ func (e *evidence) form() (f Formed, ok bool) {
 func (f *Formed) lost(s spec.Spec, elapsedS float64) {
 	v := &f.Verdict
 	f.Spec, f.ElapsedS, f.Unfinished, f.Final = s, elapsedS, true, true
-	f.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Because: f.Killed(), Next: f.KilledNext(),
+	f.Verdict = record.Verdict{Outcome: record.Invalid, Bottleneck: record.Inconclusive, Because: f.Killed(), Next: record.KilledNext(),
 		Stations: v.Stations, StationsBy: v.StationsBy, StationsOf: v.StationsOf, Uses: v.Uses, Stalls: v.Stalls}
 }
 

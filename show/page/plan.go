@@ -12,6 +12,7 @@ import (
 	"ceiling/internal/unit"
 	"ceiling/record"
 	"ceiling/show/chart"
+	"ceiling/show/report"
 )
 
 // Plan is the page of a sweep, search, proof, comparison or factorial experiment. An interrupted
@@ -130,7 +131,7 @@ func RunsTable(runs []record.Measured, part func(i int) string) Table {
 			{Text: fmt.Sprint(m.Pipelining)}, {Text: asked},
 			{Text: count(m.CompletedPerS)}, {Text: quantileCell(&m.Response, .5)}, {Text: quantileCell(&m.Response, .99)},
 			{Text: cpu},
-			{Text: outcome}, {Text: string(m.Bottleneck)}, {Text: m.Run, Code: true}})
+			{Text: outcome}, {Text: report.Limit(m.Outcome, m.Bottleneck)}, {Text: m.Run, Code: true}})
 	}
 	return t
 }
@@ -150,6 +151,9 @@ func part(p *record.Plan, m *record.Measured) string {
 	}
 	if cell := p.Experiment.CellLabel(m.Cell); cell != "" {
 		text = redact(cell)
+	}
+	if len(p.Experiment.Load.Threads) > 1 {
+		text += ", " + unit.Plural(m.Threads, "generator thread", "generator threads")
 	}
 	if is := m.Part(); is != "" {
 		text += ", " + is

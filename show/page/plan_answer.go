@@ -79,6 +79,8 @@ func curveCard(c *record.Curve) *Verdict {
 		v.Outcome, v.Gloss = "measured", "no knee found"
 	case c.Says.Code == "curve.undecided":
 		v.Outcome, v.Gloss = "undecided", "more repeats show where throughput stops growing"
+	case c.Says.Code == "curve.grows" && len(c.Knee.Add) == 0:
+		v.Gloss = "no higher load gave a valid result"
 	case c.Knee.High > 0:
 		v.Outcome, v.Gloss = "saturated", "throughput no longer grows"
 	}
@@ -92,7 +94,7 @@ func curveCard(c *record.Curve) *Verdict {
 
 func searchCard(q *record.Search) *Verdict {
 	v := &Verdict{Outcome: "no rate passes", Mood: record.Fail, Gloss: q.SLO, Because: sentence(prose.Text(q.Says)),
-		Bottleneck: string(q.Bottleneck)}
+		Bottleneck: report.Limit(record.Fail, q.Bottleneck)} // at the rate that fails
 	if q.Capacity.Mid > 0 && q.Limit != record.LimitNone {
 		v.Outcome, v.Mood = "capacity", record.Pass
 		v.Figure, v.Unit, v.Spread = count(q.Capacity.Mid), "requests/s", reach(&q.Capacity, unit.FormatSI)

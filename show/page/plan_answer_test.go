@@ -19,8 +19,10 @@ func TestPlanCards(t *testing.T) {
 	for i := range void.Sweep.Curves[0].Points {
 		void.Sweep.Curves[0].Points[i].Outcome = record.Invalid
 	}
+	above := sampleSweep()
+	above.Sweep.Curves[0].Knee, above.Sweep.Curves[0].Says = &record.Knee{Low: 64}, record.State("curve.grows", record.Values{"extend": record.Statement{}})
 	none := sampleSearch()
-	none.Search.Limit, none.Search.Capacity = record.LimitNone, record.Estimate{}
+	none.Search.Limit, none.Search.Capacity, none.Search.Bottleneck = record.LimitNone, record.Estimate{}, record.TargetRate
 	proved := samplePlan(spec.KindProve)
 	proved.Proof = &record.Proof{PerS: around10(5000), Proved: "server CPU", Agrees: "agrees", Says: recordtest.Say("it is")}
 	better, apart := samplePlan(spec.KindCompare), samplePlan(spec.KindCompare)
@@ -35,9 +37,10 @@ func TestPlanCards(t *testing.T) {
 	}{
 		{sampleSweep(), []string{"saturated", "80,000", "requests/s at 64 connections", "server CPU"}, record.Valid},
 		{still, []string{"still rising"}, record.Valid},
+		{above, []string{"still rising", "no higher load gave a valid result"}, record.Valid},
 		{void, []string{"no result"}, record.Invalid},
 		{sampleSearch(), []string{"capacity", "70,000", "p99<5ms", "1 caveat"}, record.Pass},
-		{none, []string{"no rate passes"}, record.Fail},
+		{none, []string{"no rate passes", "none (SLO missed)"}, record.Fail},
 		{proved, []string{"proved", "the runs' own verdict agrees", "5,000", "server CPU"}, record.Valid},
 		{better, []string{"better", "+20.0%", "+15.0% to +25.0%"}, record.Valid},
 		{apart, []string{"not comparable", "other machines"}, record.Invalid},
@@ -129,5 +132,10 @@ func TestCardsHaveTheNextCommand(t *testing.T) {
 		if v := Card(&run); v.Next != c.want || v.Caveats != "2 caveats" {
 			t.Errorf("%s: %q, %q", name, v.Next, v.Caveats)
 		}
+	}
+	lost := sampleRun(2, 2)
+	lost.Unfinished, lost.Command = true, []string{"ceiling", "run", "-o", "file", "http://10.0.0.2:8080/read"}
+	if v := Card(&lost); v.Next != "ceiling run http://10.0.0.2:8080/read" {
+		t.Errorf("lost, to be rerun: %q", v.Next)
 	}
 }

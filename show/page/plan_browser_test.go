@@ -105,7 +105,11 @@ func TestPlanInABrowser(t *testing.T) {
 
 // Plans have no violations, fit a phone, and leave no blank rows there.
 func testPlansReadable(t *testing.T, p *browser.Page) {
-	for name, plan := range map[string]*record.Plan{"sweep": sampleSweep(), "search": sampleSearch()} {
+	sweep := sampleSweep()
+	for i := range sweep.Runs {
+		sweep.Runs[i].Bottleneck, sweep.Runs[i].Run = record.Inconclusive, "20261130-185150-tkeb"
+	}
+	for name, plan := range map[string]*record.Plan{"sweep": sweep, "search": sampleSearch()} {
 		url := planFile(t, plan)
 		for _, dark := range []bool{false, true} {
 			p.SetMedia("", dark)
@@ -114,6 +118,18 @@ func testPlansReadable(t *testing.T, p *browser.Page) {
 			p.Eval(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil)
 			for _, v := range p.Violations() {
 				t.Errorf("%s, dark %v: %s", name, dark, v)
+			}
+			p.SetViewport(640, 900, 1, false)
+			var broken []string // words of dense tables
+			p.Eval(`[...document.querySelectorAll(".dense td")].map(td => td.firstChild).filter(t => t && t.data).flatMap(t =>
+				[...t.data.matchAll(/[a-z]{5,12}/g)].filter(m => {
+					const r = document.createRange()
+					r.setStart(t, m.index)
+					r.setEnd(t, m.index + m[0].length)
+					return r.getClientRects().length > 1
+				}).map(m => m[0]))`, &broken)
+			if len(broken) > 0 {
+				t.Errorf("%s, dark %v: a line ends inside of %q", name, dark, broken)
 			}
 		}
 		p.SetViewport(390, 844, 2, true)

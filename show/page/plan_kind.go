@@ -65,14 +65,16 @@ func (a sweepAnswer) card() (card *Verdict, says, caveats []string) {
 	if c := a.only(); c != nil {
 		return curveCard(c), nil, prose.Texts(c.Caveats)
 	}
+	shared := report.SharedCaveats(a.Curves)
+	isShared := func(d record.Statement) bool { return slices.ContainsFunc(shared, d.Same) }
 	for i := range a.Curves {
 		c := &a.Curves[i]
 		says = append(says, curveName(c)+": "+prose.Text(c.Says))
-		for _, caveat := range prose.Texts(c.Caveats) {
+		for _, caveat := range prose.Texts(slices.DeleteFunc(slices.Clone(c.Caveats), isShared)) {
 			caveats = append(caveats, curveName(c)+": "+caveat)
 		}
 	}
-	return nil, says, caveats
+	return nil, says, append(caveats, prose.Texts(shared)...)
 }
 
 func (a sweepAnswer) paths(add addPath) {

@@ -30,7 +30,8 @@ func searchSection(p *record.Plan) Section {
 		b := Table{Caption: "SLO terms that fail first above the highest passing rate",
 			Columns: []Column{{Name: "term"}, {Name: "measured", Figure: true}, {Name: "met"}}}
 		for _, term := range p.Search.Failed {
-			b.Rows = append(b.Rows, []Cell{{Text: term.Term}, {Text: TermValue(term.Term, term.Value)},
+			least := map[bool]string{true: "≥ "}[term.AtLeast]
+			b.Rows = append(b.Rows, []Cell{{Text: term.Term}, {Text: least + TermValue(term.Term, term.Value)},
 				{Text: map[bool]string{true: "yes", false: "no"}[term.Met]}})
 		}
 		s.Blocks = append(s.Blocks, b)

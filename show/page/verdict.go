@@ -26,9 +26,6 @@ func verdicts(runs []chart.Run, anchors map[string]bool) Section {
 		cards.Of = append(cards.Of, verdictOf(&runs[i], false, nil))
 	}
 	s.Blocks = []Block{cards}
-	if next := compareNext(runs); next != "" {
-		s.Blocks = append(s.Blocks, List{Title: "Next step", Mark: "next", Items: plain([]string{"tell a difference from noise, with both in turns: " + next})})
-	}
 	return s
 }
 
@@ -67,7 +64,11 @@ func Card(run *chart.Run) Verdict {
 	if run.Unfinished {
 		card.Outcome, card.Mood, card.Gloss = string(record.Lost), record.Lost, "the run was killed; "+card.Gloss
 	}
-	return chips(card, len(v.Caveats), record.CommandIn(v.Next))
+	next := record.CommandIn(v.Next)
+	if run.Unfinished { // what it says to do
+		next = report.Again(run.Command)
+	}
+	return chips(card, len(v.Caveats), next)
 }
 
 // reasons returns the lists behind a verdict: evidence for and against, caveats and next steps.

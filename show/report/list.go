@@ -24,7 +24,7 @@ func List(w io.Writer, entries []record.Entry, now time.Time, l Layout) error {
 	for i := range entries {
 		e := &entries[i]
 		cells := []string{cmp.Or(e.Short, e.ID), when(e.Started, now), cmp.Or(e.Kind, KindRun), target(e), load(e),
-			"-", "-", cmp.Or(string(e.Outcome), e.Result, "-"), bottleneck(e.Outcome, e.Bottleneck)}
+			"-", "-", cmp.Or(string(e.Outcome), e.Result, "-"), Limit(e.Outcome, e.Bottleneck)}
 		if e.CompletedPerS > 0 {
 			cells[5] = unit.FormatSI(e.CompletedPerS)
 		}

@@ -57,7 +57,7 @@ func NextCommand(p *record.Plan) string {
 // the rate found; where none passes it shows how long one request takes that waits for no other.
 func afterSearch(p *record.Plan, s *record.Search, load, at string) string {
 	if times := longer(s); times > 1 && !p.Hidden && slices.Contains(p.Command, "find") {
-		if line := again(p.Command, "-d", fmt.Sprintf("%gs", math.Ceil(times*float64(p.Experiment.Load.Duration)/1e9))); line != "" {
+		if line := Again(p.Command, "-d", fmt.Sprintf("%gs", math.Ceil(times*float64(p.Experiment.Load.Duration)/1e9))); line != "" {
 			return line
 		}
 	}
@@ -92,7 +92,7 @@ func longer(s *record.Search) float64 {
 
 func afterProof(plan *record.Plan, p *record.Proof, load, at string) string {
 	prove := func(flag, value string) string { // as typed, with its other flags
-		if line := again(plan.Command, flag, value); slices.Contains(plan.Command, "prove") && line != "" {
+		if line := Again(plan.Command, flag, value); slices.Contains(plan.Command, "prove") && line != "" {
 			return line
 		}
 		return fmt.Sprintf("ceiling prove %s %s %s%s", flag, value, load, at)
@@ -138,9 +138,9 @@ func afterComparison(p *record.Plan) string {
 	case p.Hidden || len(c.Changes) == 0 || c.Incomparable != nil || !slices.Contains(p.Command, "compare"):
 		return ""
 	case c.Changes[0].Decision == record.CannotTell:
-		return again(p.Command, "--blocks", fmt.Sprint(max(2*c.Blocks, stat.LeastBlocks(0.95, len(c.Changes)))))
+		return Again(p.Command, "--blocks", fmt.Sprint(max(2*c.Blocks, stat.LeastBlocks(0.95, len(c.Changes)))))
 	case len(c.Profiles) == 0 && !slices.Contains(p.Command, "--profile"):
-		return again(p.Command, "--profile")
+		return Again(p.Command, "--profile")
 	}
 	return ""
 }
@@ -151,15 +151,15 @@ func afterFactorial(p *record.Plan) string {
 	if p.Hidden || !slices.ContainsFunc(f.Effects, func(x record.Effect) bool { return x.Decision == record.CannotTell }) {
 		return ""
 	}
-	return again(p.Command, "--repeats", fmt.Sprint(max(2*f.Blocks, stat.LeastBlocks(0.95, f.Comparisons))))
+	return Again(p.Command, "--repeats", fmt.Sprint(max(2*f.Blocks, stat.LeastBlocks(0.95, f.Comparisons))))
 }
 
-// again is a plan's command with a flag set; "" where the record does not have it whole.
-func again(command []string, flag ...string) string {
+// Again is a command with a flag set; "" where the record does not have it whole.
+func Again(command []string, flag ...string) string {
 	if len(command) < 2 {
 		return ""
 	}
-	line := record.Again(command, command[1], flag...)
+	line := text.Shell(secret.Plain().Command(record.Again(command, command[1], flag...)))
 	if len(line) > commandMost || strings.Contains(line, secret.Word) {
 		return ""
 	}
@@ -200,7 +200,7 @@ func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 	case c.Knee == nil:
 		return ""
 	case c.Says.Code == "curve.undecided" && !p.Hidden:
-		return again(p.Command, "--repeats", fmt.Sprint(2*p.Experiment.Repeats))
+		return Again(p.Command, "--repeats", fmt.Sprint(2*p.Experiment.Repeats))
 	case c.Over == "" || at == "":
 		return ""
 	case c.Knee.High > 0 && c.Over == "rate":
@@ -211,7 +211,7 @@ func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 		return ""
 	}
 	flag, values, _ := strings.Cut(prose.Text(extend), " ")
-	if line := again(p.Command, flag, values); strings.HasSuffix(line, " "+at) { // as typed, with its other flags
+	if line := Again(p.Command, flag, values); strings.HasSuffix(line, " "+at) { // as typed, with its other flags
 		return line
 	}
 	return fmt.Sprintf("ceiling run %s%s %s %s", load, flag, values, at)

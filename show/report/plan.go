@@ -98,10 +98,7 @@ func Steps(w io.Writer, e *spec.Experiment, steps []record.Step, total string, l
 // sweep writes a table per curve, or one per mix if the load does not vary. Caveats shared by all
 // appear once, at the end.
 func sweep(out *printer, s *record.Sweep) {
-	var shared []record.Statement
-	if len(s.Curves) > 1 {
-		shared = sharedCaveats(s.Curves)
-	}
+	shared := SharedCaveats(s.Curves)
 	for at := 0; at < len(s.Curves); {
 		if at > 0 {
 			out.line("")
@@ -125,9 +122,11 @@ func sweep(out *printer, s *record.Sweep) {
 	}
 }
 
-// sharedCaveats returns the caveats that every curve has.
-func sharedCaveats(curves []record.Curve) []record.Statement {
-	var shared []record.Statement
+// SharedCaveats returns the caveats that every one of several curves has.
+func SharedCaveats(curves []record.Curve) (shared []record.Statement) {
+	if len(curves) < 2 {
+		return nil
+	}
 	for _, d := range curves[0].Caveats {
 		if !slices.ContainsFunc(curves, func(c record.Curve) bool { return !slices.ContainsFunc(c.Caveats, d.Same) }) {
 			shared = append(shared, d)

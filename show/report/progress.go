@@ -53,7 +53,7 @@ func NewProgress(e *spec.Experiment, l Layout) *Progress {
 		case m.WarmupRun:
 			return "discarded"
 		}
-		return bottleneck(m.Outcome, m.Bottleneck)
+		return Limit(m.Outcome, m.Bottleneck)
 	})
 	g.grid = layout.NewGrid(l.Output, g.cols)
 	return g

@@ -35,7 +35,7 @@ func SearchTable(rates []record.TriedRate) *layout.Table {
 		outcome := TriedOutcome(r)
 		t.Rows = append(t.Rows, []string{amount(r.PerS, ""), strconv.Itoa(r.Runs), strconv.Itoa(r.Pass), strconv.Itoa(r.Fail),
 			strconv.Itoa(r.Invalid),
-			strconv.Itoa(r.StoppedEarly), triedP50(r, outcome), triedP99(r, outcome), times(&r.Response, .999), bottleneck(outcome, r.Bottleneck)})
+			strconv.Itoa(r.StoppedEarly), tried(r, outcome, .5), triedP99(r, outcome), tried(r, outcome, .999), Limit(outcome, r.Bottleneck)})
 	}
 	return t
 }
@@ -51,13 +51,13 @@ func TriedOutcome(r *record.TriedRate) record.Outcome {
 	return record.Invalid
 }
 
-// triedP50 uses the same runs as triedP99; it is omitted if they were stopped early, because it
-// would mislead.
-func triedP50(r *record.TriedRate, outcome record.Outcome) string {
+// tried uses the same runs as triedP99; it is omitted if they were stopped early, because it would
+// mislead.
+func tried(r *record.TriedRate, outcome record.Outcome, q float64) string {
 	if outcome == record.Fail && r.Pass+r.StoppedEarly > 0 {
 		return missing
 	}
-	return times(&r.Response, .5)
+	return times(&r.Response, q)
 }
 
 // triedP99 uses the decisive runs: those that failed if the rate failed.
@@ -92,6 +92,9 @@ func AddPoint(t *layout.Table, p *record.CurvePoint, first ...string) {
 	runs := strconv.Itoa(p.Runs)
 	if p.Invalid > 0 {
 		runs += fmt.Sprintf(" + %d invalid", p.Invalid)
+	}
+	if p.Outcome == record.Invalid { // the figures are of those
+		runs = fmt.Sprintf("%d invalid", p.Invalid)
 	}
 	q := p.Held()
 	mean := missing
@@ -323,8 +326,8 @@ func statusLine(statuses map[string]uint64) string {
 	return strings.Join(parts, " · ")
 }
 
-// bottleneck names a run's bottleneck. "Target rate reached" does not apply to a run that failed.
-func bottleneck(outcome record.Outcome, of record.Bottleneck) string {
+// Limit names the bottleneck of a run, or of a rate. "Target rate reached" does not apply to a run that failed.
+func Limit(outcome record.Outcome, of record.Bottleneck) string {
 	if outcome == record.Fail && of == record.TargetRate {
 		return "none (SLO missed)"
 	}

@@ -191,3 +191,22 @@ func TestPathIsShownWhole(t *testing.T) {
 		}
 	}
 }
+
+// A rate's quantiles are of the same runs, so that none is above a higher one; a load of which every run
+// is invalid does not count them twice.
+func TestRowsOfTheSameRuns(t *testing.T) {
+	passed := record.Quantiles{Count: 9, P50Ns: 5e6, P99Ns: 6e6, P999Ns: 8e6}
+	rates := SearchTable([]record.TriedRate{{PerS: 1265, Runs: 3, Pass: 1, Fail: 2, StoppedEarly: 2, Response: passed,
+		MissedP99Ns: 35e6, MissedAtLeast: true}})
+	if got := strings.Join(rates.Rows[0][6:9], " | "); got != "- | ≥ 35.0 ms, ended early | -" {
+		t.Error(got)
+	}
+	points := PointTable(layout.Column{Name: "rate"})
+	AddPoint(points, &record.CurvePoint{Runs: 3, Invalid: 3, Outcome: record.Invalid}, "1600")
+	AddPoint(points, &record.CurvePoint{Runs: 2, Invalid: 1, Outcome: record.Valid}, "800")
+	for i, want := range []string{"3 invalid", "2 + 1 invalid"} {
+		if row := points.Rows[i]; row[len(row)-2] != want {
+			t.Errorf("%q, want %q", row[len(row)-2], want)
+		}
+	}
+}
