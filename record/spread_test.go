@@ -1,7 +1,10 @@
 package record
 
 import (
+	"bytes"
+	"io"
 	"math"
+	"os"
 	"testing"
 	"time"
 
@@ -86,6 +89,21 @@ func TestQuantilesOf(t *testing.T) {
 	for _, c := range []struct{ got, want int64 }{{got.P50Ns, 500e3}, {got.P90Ns, 900e3}, {got.P99Ns, 990e3}, {got.P999Ns, 999e3}} {
 		if math.Abs(float64(c.got-c.want)) > float64(c.want)/512 {
 			t.Errorf("quantile %d; want %d", c.got, c.want)
+		}
+	}
+}
+
+// BenchmarkPack compresses the record of a run of some seconds, as it is done when
+// the run is closed.
+func BenchmarkPack(b *testing.B) {
+	text, err := os.ReadFile("../show/live/testdata/run.ndjson")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if err := pack(io.Discard, bytes.NewReader(text)); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

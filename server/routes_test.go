@@ -4,9 +4,13 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/coder/websocket"
 
 	"ceiling/internal/needs"
 )
@@ -135,5 +139,34 @@ func TestAnswersDoNotAllocate(t *testing.T) {
 		if n != 0 && !r.computed {
 			t.Errorf("%s: %v allocations", r.Path, n)
 		}
+	}
+}
+
+// TestFrameworksEcho: a WebSocket answers every message with itself, and ends with its server.
+func TestFrameworksEcho(t *testing.T) {
+	for _, k := range kindsWithDatabase() {
+		t.Run(k.Name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			r := start(t, k.Name, Config{})
+			c, _, err := websocket.Dial(ctx, "ws://"+r.addr+webSocketPath, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range 10 {
+				want := strings.Repeat("é", n*100)
+				if err := c.Write(ctx, websocket.MessageText, []byte(want)); err != nil {
+					t.Fatal(err)
+				}
+				kind, got, err := c.Read(ctx)
+				if err != nil || kind != websocket.MessageText || string(got) != want {
+					t.Fatalf("%d: %v %q, %v", n, kind, got, err)
+				}
+			}
+			r.stop(t)
+			if _, _, err := c.Read(ctx); err == nil || ctx.Err() != nil {
+				t.Error("the WebSocket outlives its server")
+			}
+		})
 	}
 }

@@ -1,8 +1,10 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ceiling/record"
 	"ceiling/verdict/prose"
@@ -220,5 +222,107 @@ func TestDatabaseRefuses(t *testing.T) {
 		if next := prose.Sentence(v.Next); !strings.Contains(next, want) {
 			t.Errorf("%s: %q, want %q", line, next, want)
 		}
+	}
+}
+
+// TestExplanationIsTheVerdict holds the steps of every fixture against its verdict: one
+// step decides, it is the first yes, and its sentence is the verdict's.
+func TestExplanationIsTheVerdict(t *testing.T) {
+	decided := 0
+	for _, fixture := range fixtures(t) {
+		run, series := fixture.read(t)
+		d, v := Explain(run, series)
+		all := slices.Concat(d.Validity, d.Bottleneck)
+		first := slices.IndexFunc(all, func(s Step) bool { return s.Answer == StepYes })
+		at := slices.IndexFunc(all, func(s Step) bool { return s.Decides })
+		if at >= 0 {
+			decided++
+		}
+		invalid := at >= 0 && at < len(d.Validity)
+		switch {
+		case at >= 0 && at != first && at < len(d.Validity), invalid != (v.Outcome == record.Invalid):
+			t.Errorf("%s: %s, the deciding step is %d, the first yes %d", fixture.path, v.Outcome, at, first)
+		case !invalid && at < 0 != (v.Bottleneck == record.Inconclusive):
+			t.Errorf("%s: %s, the deciding step is %d", fixture.path, v.Bottleneck, at)
+		}
+		if slices.ContainsFunc(all[at+1:], func(s Step) bool { return s.Decides }) {
+			t.Errorf("%s: two steps decide", fixture.path)
+		}
+		for _, s := range all {
+			if s.Answer == StepUnknown && s.Why == nil || s.Answer == StepYes && s.Why == nil {
+				t.Errorf("%s: %s is %s without a reason", fixture.path, s.Rule, s.Answer)
+			}
+		}
+	}
+	if decided < 100 {
+		t.Errorf("%d fixtures were decided: the test proves little", decided)
+	}
+}
+
+func TestRulesHaveNames(t *testing.T) {
+	seen := map[string]bool{}
+	name := func(name, asks string) {
+		if name == "" || asks == "" || seen[name] {
+			t.Errorf("rule %q asks %q, or there are two of it", name, asks)
+		}
+		seen[name] = true
+	}
+	for _, r := range rules() {
+		name(r.name, r.asks)
+	}
+	for _, c := range validity() {
+		name(c.name, c.asks)
+	}
+}
+
+// titled is a server whose PostgreSQL says so many times what its sessions do.
+func titled(samples int, row record.TitlesRow) *watchedRun {
+	w := watched(60e6, .3)
+	for s := range samples {
+		one := row
+		w.row(s, time.Second, &one)
+	}
+	return w
+}
+
+// TestTitlesNameALock: without an account of the database's own its processes' titles say that
+// sessions wait for a lock, and that is all they say.
+func TestTitlesNameALock(t *testing.T) {
+	locked := record.TitlesRow{Sessions: 9, Active: 8, Waiting: 6,
+		Commands: []record.TitleCommand{{Command: "UPDATE", Sessions: 5}, {Command: "DELETE", Sessions: 1}}}
+	const says = "6.0 of 8.0 active sessions of PostgreSQL wait for a lock that other sessions hold (most in UPDATE)"
+	held := locked
+	held.IdleInTransaction = 1
+	few := locked
+	few.Waiting = 3
+	for name, c := range map[string]struct {
+		w             *watchedRun
+		says, refuses string
+	}{
+		"a lock":              {w: titled(10, locked), says: says},
+		"what to do":          {w: titled(10, locked), says: "rerun with --database to see which row or table it is"},
+		"what is not known":   {w: titled(10, locked), says: "which do not show its row or table"},
+		"held by an idle one": {w: titled(10, held), says: "1.0 sessions are idle in a transaction and hold their locks"},
+		"evidence":            {w: titled(10, few), says: "of 9.0 sessions of PostgreSQL 8.0 were active, 3.0 of them waiting for a lock (from its process titles, 10 samples)"},
+		"the lesser part":     {w: titled(10, few), refuses: "for a lock that other sessions hold"},
+		"seen too seldom":     {w: titled(4, locked), refuses: "for a lock that other sessions hold"},
+		"of another host": {w: each(titled(10, locked), func(r *record.TitlesRow) { r.Host = "other" }),
+			refuses: "PostgreSQL"},
+		"the database's own account": {w: func() *watchedRun {
+			w := titled(10, locked)
+			row := sessionsIn(8, record.SessionWait{Type: "IO", Event: "DataFileRead", Sessions: 8})
+			asked(w.series, row, record.StatusRow{})
+			return w
+		}(), refuses: "from its process titles"},
+	} {
+		v := c.w.judge()
+		text := sayings(v)
+		if !strings.Contains(text, c.says) || c.refuses != "" && strings.Contains(text, c.refuses) {
+			t.Errorf("%s: wanted %q, and not %q: %s", name, c.says, c.refuses, text)
+		}
+		if c.says == says && v.Bottleneck != record.ServerBlocked {
+			t.Errorf("%s: %s", name, v.Bottleneck)
+		}
+		allSaid(t, v)
 	}
 }

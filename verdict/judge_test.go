@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -128,5 +129,84 @@ func TestDiskWaits(t *testing.T) {
 		if got := d.holdUp(1); got != want {
 			t.Errorf("0.9 threads in %s hold one up: %v, want %v", reason, got, want)
 		}
+	}
+}
+
+// What was planted at each end and in each direction of the link is what is said of it:
+// here the generator sends 25 MB/s to a server on another host and gets 100 MB/s back.
+func TestUsesArePlanted(t *testing.T) {
+	wire := func(bytes, packets float64) float64 { return 8 * (bytes + 24*packets) } // IEEE 802.3: preamble, checksum, gap
+	for name, c := range map[string]struct {
+		side               string
+		toServer, toClient int64
+	}{"generator's interface": {record.SideGenerator, 25e6, 100e6}, "server's interface": {record.SideServer, 25e6, 100e6}} {
+		w := each(watched(1_000_000, 1.2), func(r *record.NetDevRow) {
+			r.Iface, r.Side, r.SpeedMbit = "eth0", c.side, 1000
+			r.TxBytes, r.RxBytes = c.toServer, c.toClient
+			if c.side == record.SideServer {
+				r.TxBytes, r.RxBytes = r.RxBytes, r.TxBytes
+			}
+		})
+		w.run.Spec.PinServer = "0-1"
+		got := map[string]record.Use{}
+		for _, u := range w.judge().Uses {
+			got[u.Station+" "+u.What] = u
+		}
+		for what, want := range map[string]record.Use{
+			"generator thread":       {Used: .05, Of: 1},
+			"server cores":           {Used: 1.2, Of: 2},
+			"network to server link": {Used: wire(25e6, 9e3), Of: 1e9, Name: "eth0"},
+			"network to client link": {Used: wire(100e6, 9e3), Of: 1e9, Name: "eth0"},
+		} {
+			u := got[what]
+			if math.Abs(u.Used-want.Used) > 1e-6*want.Used || u.Of != want.Of || u.Name != want.Name {
+				t.Errorf("%s, %s: %+v, want %+v", name, what, u, want)
+			}
+		}
+	}
+	w := watched(1_000_000, 1.2)
+	w.series = &record.Series{}
+	if uses := w.judge().Uses; len(uses) != 1 || uses[0].Station != record.PlaceGenerator {
+		t.Errorf("without observers: %+v", uses)
+	}
+}
+
+// TestSourcesThatSetThePace: for and against.
+func TestSourcesThatSetThePace(t *testing.T) {
+	for name, c := range map[string]struct {
+		script  record.ComposeCost
+		lagNs   float64
+		want    record.Bottleneck
+		because string
+	}{
+		"its thread always runs":       {record.ComposeCost{Requests: 1e6, CPUNs: 99e8, Busy: .99, WaitedShare: .9}, 1000, record.LoadGenerator, "source.slow"},
+		"requests wait for its answer": {record.ComposeCost{Requests: 1e6, CPUNs: 2e9, Busy: .2, WaitedShare: .8}, 400_000, record.LoadGenerator, "source.slow"},
+		"its delays are the time":      {record.ComposeCost{Requests: 1e6, CPUNs: 2e9, Busy: .2, DelayedNs: 600e9}, 0, record.Concurrency, "source.delays"},
+		"it is ahead":                  {record.ComposeCost{Requests: 1e6, CPUNs: 60e8, Busy: .6, WaitedShare: .05}, 1000, "", ""},
+		"it is busy, and ahead":        {record.ComposeCost{Requests: 1e6, CPUNs: 97e8, Busy: .97, WaitedShare: .1}, 1000, "", ""},
+	} {
+		run := closedRun()
+		run.Generator.Source, run.Latency.Lag.MeanNs = &c.script, c.lagNs
+		f := newFacts(run, &record.Series{})
+		got := ruleSource(f.base)
+		matches := got.answer == matched
+		if matches != (c.want != "") || matches && (got.bottleneck != c.want || got.because[0].Code != c.because) {
+			t.Errorf("%s: %v %s %v", name, got.answer, got.bottleneck, got.because)
+		}
+	}
+	for what, next := range map[string]string{spec.OriginScript: "source.next.script", spec.OriginData: "source.next.data", spec.OriginSession: "source.next.session"} {
+		run := closedRun()
+		run.Generator.Source = &record.ComposeCost{What: what, Requests: 1e6, CPUNs: 99e8, Busy: .99, WaitedShare: .9}
+		if got := ruleSource(newFacts(run, &record.Series{}).base); got.next[0].Code != next {
+			t.Errorf("%s: %v", what, got.next)
+		}
+	}
+	run := closedRun()
+	if got := ruleSource(newFacts(run, &record.Series{}).base); got.answer == matched || len(got.pro) > 0 {
+		t.Errorf("without a script: %+v", got)
+	}
+	run.Requests.Completed, run.Generator.Source = 0, &record.ComposeCost{WaitedShare: 1}
+	if got := ruleSource(newFacts(run, &record.Series{}).base); got.answer != matched || got.because[0].Code != "source.none" {
+		t.Errorf("a script that returns nothing: %+v", got)
 	}
 }
