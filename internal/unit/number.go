@@ -110,6 +110,8 @@ func ParseCount(s string) (int64, error) {
 		hint := ""
 		if ok && rest == "m" {
 			hint = ": m is milli; a million is M"
+		} else if strings.HasPrefix(s, "-") {
+			hint = ": it is below 0"
 		}
 		return 0, fmt.Errorf("invalid count %s%s (e.g. 20000, 20k, 1M)", text.Quote(s), hint)
 	}

@@ -119,6 +119,9 @@ func parseFrequency(s string) (f Frequency, err error) {
 		if ok && (rest[0] == 'e' || rest[0] == 'E') {
 			return f, fmt.Errorf("%s has an exponent; write it out, as in 100k or 1M", text.Quote(count))
 		}
+		if strings.HasPrefix(count, "-") {
+			return f, fmt.Errorf("%s is below 0", text.Quote(count))
+		}
 		return f, fmt.Errorf("%s must be a number", text.Quote(count))
 	}
 	f.PerNs = second

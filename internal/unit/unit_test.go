@@ -381,7 +381,7 @@ func TestSteps(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	for text, want := range map[string]string{
-		"1k+": `"" must be a number`, "0+0": "nothing would be sent", "1k+1:5": "one rate, not a ramp",
+		"1k+": `"" must be a number`, "-5": `"-5" is below 0`, "0+0": "nothing would be sent", "1k+1:5": "one rate, not a ramp",
 		strings.Repeat("1+", 100) + "1": "101 steps; at most 100",
 	} {
 		if _, err := ParseRate(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -24,7 +24,7 @@ func AgentTable(r *record.Run) *layout.Table {
 			row = []string{a.Name, unit.PercentDigits(a.Share.Fraction(), 3), established(&a.Load), unit.FormatSI(a.Rate.CompletedPerS),
 				missing, missing, missing, missing, clock(a), began(a)}
 			if l := &a.Latency.Response; l.Count > 0 {
-				row[4], row[5] = unit.FormatNs(l.P50Ns), unit.FormatNs(l.P99Ns)
+				row[4], row[5] = l.Text(.5), l.Text(.99)
 			}
 			if g := &a.Generator; g.BusiestWorker > 0 {
 				row[6] = fmt.Sprintf("%.0f%%", 100*g.BusiestWorker)

@@ -29,7 +29,7 @@ func TestProgressOnANarrowScreen(t *testing.T) {
 		want []string
 	}{
 		{spec.KindProve, measured(record.Step{Perturb: record.Perturbation{Resource: record.PerturbConcurrency, Share: .25}}, record.SharedCPU),
-			[]string{"-25% concurrency", "1,234,567", "CPU contention"}},
+			[]string{"−25% concurrency", "1,234,567", "CPU contention"}},
 		{spec.KindCompare, measured(record.Step{Side: "B", Noise: true}, record.SharedCPU), []string{"A/A", "1,234,567", "123 ms", "CPU contention"}},
 		{spec.KindSweep, measured(record.Step{Condition: spec.Condition{Threads: 17}}, record.SharedCPU), []string{" 17 ", "CPU contention"}},
 		{spec.KindFind, failed, []string{"≥ 123 ms", "fail, early", "none (SLO missed)"}},

@@ -102,7 +102,7 @@ func (g *Progress) conditions(e *spec.Experiment) {
 	case e.HasSides():
 		wide = len("warm-up")
 	case e.TakesAway():
-		wide = len("-25% concurrency")
+		wide = widest([]string{"−25% concurrency"})
 	case len(e.Factorial.Factors) == 0:
 		return
 	default:
@@ -135,7 +135,7 @@ func part(m *record.Measured) string {
 	case m.Side != "":
 		return m.Side
 	case m.Perturb.Resource != "":
-		return fmt.Sprintf("-%.0f%% %s", 100*m.Perturb.Share, m.Perturb.Resource)
+		return fmt.Sprintf("−%.0f%% %s", 100*m.Perturb.Share, m.Perturb.Resource)
 	}
 	return "undisturbed"
 }
