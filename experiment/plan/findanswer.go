@@ -100,8 +100,8 @@ func (s *searchState) missedAt(t *tried, q float64) (ns int64, atLeast bool) {
 		whole := *times.answered()
 		whole.Merge(&times.unanswered().Waiting) // those take longer still
 		ns = AtLeast(q, &whole, expected)
-		if one := s.slo[0]; len(s.slo) == 1 && one.Metric == spec.MetricResponse && one.Quantile == q {
-			ns = max(ns, int64(one.Limit)+1) // it was stopped for no other reason
+		if len(s.slo) == 1 && s.slo[0].Metric == spec.MetricResponse && s.slo[0].Quantile == q {
+			ns = max(ns, int64(s.slo[0].Limit)+1) // it was stopped for no other reason
 		}
 		return ns, true
 	}
