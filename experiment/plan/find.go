@@ -68,7 +68,10 @@ func nextRate(e *spec.Experiment, done []record.Measured) Decision {
 		return s.run(t.perS)
 	}
 	b := s.bracket()
+	failed, passed := s.crossed()
 	switch {
+	case passed != nil && s.weak(failed):
+		return s.run(failed.perS) // by chance, perhaps: the bracket is below it
 	case b.low != nil && b.high != nil:
 		return s.narrow(&b)
 	case b.noise.known:
@@ -190,7 +193,7 @@ func (s *searchState) narrow(b *bracket) Decision {
 		return earlyStop(say("search.invalid-above", with{"per_s": b.low.perS, "higher_per_s": b.high.perS, "last": b.high.last()}))
 	}
 	above, below := b.wrong(s.within)
-	if weak := -b.high.lead() < min(s.repeats+1, highLead); weak || above+below > wrongMost {
+	if weak := s.weak(b.high); weak || above+below > wrongMost {
 		if weak || above > below {
 			return s.run(b.high.perS)
 		}
@@ -199,6 +202,9 @@ func (s *searchState) narrow(b *bracket) Decision {
 	return converged(say("search.converged", with{"per_s": b.low.perS, "passed": b.low.passed, "of": b.low.counted(),
 		"failing_per_s": b.high.perS, "failed": b.high.failed, "failing_of": b.high.counted()}))
 }
+
+// weak reports whether a failing rate may have failed by chance.
+func (s *searchState) weak(t *tried) bool { return -t.lead() < min(s.repeats+1, highLead) }
 
 // between chooses the next rate inside the bracket, 0 if no integer is left: the server's
 // capacity shown by an overloaded run, or the median of the remaining distribution.

@@ -306,6 +306,19 @@ func TestFindSurvivesAFalseBreak(t *testing.T) {
 			t.Error("two runs of one rate contradicted each other, and there is no doubt")
 		}
 	}
+	// Of rates that contradict each other, the answer is below all that failed, and the lowest of them runs again.
+	p := &record.Plan{Experiment: *e, Ending: record.Ending{Ended: record.EndedEarly}}
+	for perS, votes := range map[string]string{"1200": "++", "1265": "-+-", "1300": "--+", "1400": "+++", "1410": "---"} {
+		rate, _ := unit.ParseRate(perS)
+		for _, vote := range votes {
+			p.Runs = append(p.Runs, fake(e, &record.Step{Condition: spec.Condition{Rate: rate, Connections: 64}}, vote == '+', 1400))
+		}
+	}
+	Conclude(p)
+	s, d := p.Search, Next(e, p.Runs)
+	if s.Capacity.Mid != 1200 || s.Capacity.High < 1400 || s.Says.With["failing_per_s"] != 1265. || d.Next == nil || d.Next.Rate.PerSecond() != 1265 {
+		t.Errorf("%+v: %s; next %+v", s.Capacity, prose.Text(s.Says), d.Next)
+	}
 }
 
 // TestFindWidensWhereItCannotTell: between 44,000 and 48,000 the coin decides.

@@ -146,23 +146,22 @@ func worthNaming(ceiling record.Bottleneck) bool {
 	return record.Blames(ceiling) || ceiling == record.LoadGenerator
 }
 
-// crossed returns the lowest failing rate and the highest passing one above it: one of them is
-// wrong.
-func (s *searchState) crossed() (lowestBroke, highestHeld *tried) {
+// crossed returns the lowest failing rate, and the highest passing one above it, if any: one of them
+// is wrong.
+func (s *searchState) crossed() (lowestFailed, highestPassed *tried) {
 	for i := range s.rates {
 		switch t := &s.rates[i]; s.standing(t) {
 		case passed:
-			highestHeld = t
+			if lowestFailed != nil {
+				highestPassed = t
+			}
 		case failed:
-			if lowestBroke == nil {
-				lowestBroke = t
+			if lowestFailed == nil {
+				lowestFailed = t
 			}
 		}
 	}
-	if lowestBroke == nil || highestHeld == nil || highestHeld.perS < lowestBroke.perS {
-		return nil, nil
-	}
-	return lowestBroke, highestHeld
+	return lowestFailed, highestPassed
 }
 
 // failedAt returns the terms that failed at a rate, over its failed runs.
@@ -340,7 +339,7 @@ func (s *searchState) caveats(out *record.Search, b *bracket) []record.Statement
 			add("search.invalid-runs", with{"per_s": t.perS, "invalid": t.invalid, "runs": len(t.runs), "last": t.last()})
 		}
 	}
-	if failed, passed := s.crossed(); failed != nil {
+	if failed, passed := s.crossed(); passed != nil {
 		add("search.crossed", with{"failing_per_s": failed.perS, "per_s": passed.perS})
 	}
 	if b.low == nil {

@@ -205,7 +205,7 @@ func (s *searchState) standing(t *tried) rateState {
 
 // bracket is the range of the answer.
 type bracket struct {
-	low  *tried // highest rate that passed, below the limit estimated from all outcomes; nil: none
+	low  *tried // highest rate that passed, below all that failed; nil: none
 	high *tried // lowest rate above it that did not pass, for whatever reason; nil: none
 	// noise is the distribution that the outcomes leave; known only if some passed and some
 	// failed.
@@ -215,8 +215,8 @@ type bracket struct {
 // width is relative to the lower end.
 func (b *bracket) width() float64 { return b.high.perS/b.low.perS - 1 }
 
-// bracket returns the range of the answer. If rates contradict each other, the ends are those
-// around the most likely limit.
+// bracket returns the range of the answer. If rates contradict each other, it is below the lowest
+// that failed, whatever passed above: an answer must not be above a rate that fails.
 func (s *searchState) bracket() bracket {
 	if s.ends == nil {
 		b := s.newBracket()
@@ -227,28 +227,20 @@ func (s *searchState) bracket() bracket {
 
 func (s *searchState) newBracket() bracket {
 	b := bracket{noise: s.noise()}
-	middle := math.Inf(1)
-	if b.noise.known {
-		middle = b.noise.mid
-	}
 	for i := range s.rates {
 		switch t := &s.rates[i]; s.standing(t) {
 		case passed:
-			if t.perS <= middle {
-				b.low = t
-			}
+			b.low, b.high = t, nil // if the generator did not manage less, it was disturbed
 		case failed:
-			if b.high == nil && t.perS >= middle {
+			if b.high == nil {
 				b.high = t
 			}
+			return b
 		case generatorEnd, unproved:
 			if b.high == nil && b.low != nil {
 				b.high = t
 			}
 		}
-	}
-	if b.high != nil && b.low != nil && b.high.perS < b.low.perS {
-		b.high = nil // disturbed: the generator managed more before
 	}
 	return b
 }
