@@ -74,7 +74,7 @@ func concludeSweep(p *record.Plan) {
 			c.Points = append(c.Points, curvePoint(x, runs))
 		}
 		slices.SortFunc(c.Points, func(a, b record.CurvePoint) int { return cmp.Compare(a.X, b.X) })
-		concludeCurve(&c, e)
+		concludeCurve(&c, e, byCurve[k])
 		p.Sweep.Curves = append(p.Sweep.Curves, c)
 	}
 	// A sweep looks for points that fail the SLO; it is invalid only if no run is valid.
