@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -26,6 +27,12 @@ func concludeCurve(c *record.Curve, e *spec.Experiment, runs map[float64][]*reco
 	c.Bottleneck = last.Bottleneck
 	c.Says = say("curve.point", with{"per_s": last.PerS.Mid, "at": place(c, last.X), "bottleneck": last.Bottleneck})
 	if c.Over == "" || len(valid) < 2 {
+		return
+	}
+	short := func(p record.CurvePoint) bool { return p.PerS.Mid < (1-stat.KneeWithin)*p.TargetPerS }
+	if asked := last.TargetPerS; c.Over != spec.OverRate && asked > 0 && !slices.ContainsFunc(valid, short) {
+		higher := say("load.flag", with{"flag": spec.OverRate.Flag(), "values": list([]float64{math.Ceil(2 * asked)})})
+		c.Says = say("curve.reached", with{"per_s": asked, "extend": higher})
 		return
 	}
 	points := make([]stat.Point, len(valid))

@@ -226,6 +226,14 @@ func TestKneeThatIsNotBracketed(t *testing.T) {
 	if k := flat.Curves[0].Knee; k == nil || k.Low != 0 || len(k.Add) == 0 || k.Add[len(k.Add)-1] >= 16 {
 		t.Errorf("a flat curve: %+v", k)
 	}
+	for capacity, want := range map[float64]string{2000: "curve.reached", 700: "curve.peak"} {
+		e := sweepOver(t, []spec.Count{16, 32, 64}, nil, 4)
+		open := concluded(e, func(s record.Step) float64 { return math.Min(1000, capacity*float64(s.Connections)/16) },
+			func(m *record.Measured) { m.TargetPerS = 1000 })
+		if c := open.Curves[0]; c.Says.Code != want || (c.Knee == nil) != (want == "curve.reached") {
+			t.Errorf("up to %g requests/s of 1000: %s", capacity, prose.Text(c.Says))
+		}
+	}
 	noise := []float64{0, -40, 75, -5} // by repeat: the mean grows with the load, the median falls
 	noisy := concluded(sweepOver(t, []spec.Count{1, 4, 8, 32}, nil, 3), func(s record.Step) float64 {
 		return 75*math.Min(float64(s.Connections), 4) + math.Log2(float64(s.Connections))/5*noise[s.Repeat]

@@ -193,10 +193,17 @@ func oneLoad(e *spec.Experiment) (load, at string) {
 }
 
 // afterSweep proves the bottleneck at the load from which more brings no more, adds the loads that the
-// answer asks for where there is none, and repeats where the runs differ too much to tell.
+// answer asks for where there is none, or the higher rate, and repeats where the runs differ too much to tell.
 func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 	extend, _ := c.Says.With["extend"].(record.Statement)
+	flag, values, _ := strings.Cut(prose.Text(extend), " ")
+	typed := Again(p.Command, flag, values) // with its other flags
+	if extend.IsZero() || !strings.HasSuffix(typed, " "+at) {
+		typed = ""
+	}
 	switch {
+	case c.Says.Code == "curve.reached":
+		return typed
 	case c.Knee == nil:
 		return ""
 	case c.Says.Code == "curve.undecided" && !p.Hidden:
@@ -207,12 +214,8 @@ func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
 		return "ceiling prove " + load + at
 	case c.Knee.High > 0:
 		return fmt.Sprintf("ceiling prove %s%s %.0f %s", load, c.Over.Flag(), c.Knee.High, at)
-	case extend.IsZero():
-		return ""
-	}
-	flag, values, _ := strings.Cut(prose.Text(extend), " ")
-	if line := Again(p.Command, flag, values); strings.HasSuffix(line, " "+at) { // as typed, with its other flags
-		return line
+	case extend.IsZero() || typed != "":
+		return typed
 	}
 	return fmt.Sprintf("ceiling run %s%s %s %s", load, flag, values, at)
 }

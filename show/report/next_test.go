@@ -55,11 +55,21 @@ func TestNextCommand(t *testing.T) {
 		"saturated":             {curve(record.Knee{Low: 8, High: 64}, ""), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"still rising":          {curve(record.Knee{Low: 64}, "128,256"), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
 		"rates, reached":        {rates(record.Knee{Low: 300}, "600,1200"), "ceiling run -c 64 -R 600,1200 'http://127.0.0.1:8080/read?a=1&b'"},
-		"no valid result above": {rates(record.Knee{Low: 300}, ""), ""},
+		"no valid result above": {func(p *record.Plan) {
+			rates(record.Knee{Low: 300}, "")(p)
+			p.Command = strings.Fields("ceiling run -R 300,400 http://127.0.0.1:8080/read?a=1&b")
+		}, ""},
 		"as typed": {func(p *record.Plan) {
 			curve(record.Knee{Low: 64}, "128,256")(p)
 			p.Command = []string{"/usr/bin/ceiling", "run", "-o", "x", "-d", "1s", "--connections=1,8", "-c1,8", "http://127.0.0.1:8080/read?a=1&b"}
 		}, "ceiling run -c 128,256 -d 1s 'http://127.0.0.1:8080/read?a=1&b'"},
+		"no knee": {func(p *record.Plan) { swept(p, "connections", "", nil) }, ""},
+		"rate, reached": {func(p *record.Plan) {
+			rates(record.Knee{}, "")(p)
+			swept(p, "rate", "2000", nil)
+			p.Sweep.Curves[0].Over, p.Sweep.Curves[0].Says.Code = "connections", "curve.reached"
+			p.Command = strings.Fields("ceiling run -c 1,2 -R 1k http://127.0.0.1:8080/read?a=1&b")
+		}, "ceiling run -R 2000 -c 1,2 'http://127.0.0.1:8080/read?a=1&b'"},
 		"rates, not reached": {rates(record.Knee{Low: 300, High: 400}, ""), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"pipelined": {func(p *record.Plan) {
 			curve(record.Knee{Low: 8, High: 64}, "")(p)
