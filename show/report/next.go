@@ -54,16 +54,21 @@ func NextCommand(p *record.Plan) string {
 }
 
 // afterSearch measures each rate for longer where that is what the answer lacks, else proves what limits
-// the rate found; where none passes it shows how long one request takes that waits for no other.
+// the rate found, or shows the errors that do; where none passes it shows how long one request takes that
+// waits for no other.
 func afterSearch(p *record.Plan, s *record.Search, load, at string) string {
 	if times := longer(s); times > 1 && !p.Hidden && slices.Contains(p.Command, "find") {
 		if line := Again(p.Command, "-d", fmt.Sprintf("%gs", math.Ceil(times*float64(p.Experiment.Load.Duration)/1e9))); line != "" {
 			return line
 		}
 	}
+	failing, _ := s.Says.With["failing_per_s"].(float64)
+	late := slices.ContainsFunc(s.Failed, func(t record.SLOTerm) bool { return !strings.HasPrefix(t.Term, spec.MetricErrors) })
 	switch {
 	case at == "":
 		return ""
+	case failing > 0 && (s.Bottleneck == record.Failures || len(s.Failed) > 0 && !late):
+		return fmt.Sprintf("ceiling run %s-R %.0f %s", load, failing, at)
 	case s.Capacity.Mid > 0:
 		return "ceiling prove " + load + at
 	case len(s.Failed) > 0:

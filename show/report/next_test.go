@@ -47,14 +47,23 @@ func TestNextCommand(t *testing.T) {
 			p.Proof = &record.Proof{Says: record.State(code, nil), Resources: []record.Elasticity{{Resource: "server CPU", Blocks: 8}}}
 		}
 	}
+	limited := func(bottleneck record.Bottleneck, terms ...string) func(p *record.Plan) {
+		return func(p *record.Plan) {
+			says := record.State("search.found", record.Values{"failing_per_s": 101})
+			p.Search = &record.Search{Capacity: record.Estimate{Mid: 100}, Says: says, Bottleneck: bottleneck}
+			for _, term := range terms {
+				p.Search.Failed = append(p.Search.Failed, record.SLOTerm{Term: term})
+			}
+		}
+	}
 	proved := func(p *record.Plan) { p.Proof = &record.Proof{Proved: string(record.ServerCPU)} }
 	for name, c := range map[string]struct {
 		change func(p *record.Plan)
 		want   string
 	}{
-		"saturated":             {curve(record.Knee{Low: 8, High: 64}, ""), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
-		"still rising":          {curve(record.Knee{Low: 64}, "128,256"), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
-		"rates, reached":        {rates(record.Knee{Low: 300}, "600,1200"), "ceiling run -c 64 -R 600,1200 'http://127.0.0.1:8080/read?a=1&b'"},
+		"saturated":      {curve(record.Knee{Low: 8, High: 64}, ""), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"still rising":   {curve(record.Knee{Low: 64}, "128,256"), "ceiling run -c 128,256 'http://127.0.0.1:8080/read?a=1&b'"},
+		"rates, reached": {rates(record.Knee{Low: 300}, "600,1200"), "ceiling run -c 64 -R 600,1200 'http://127.0.0.1:8080/read?a=1&b'"},
 		"no valid result above": {func(p *record.Plan) {
 			rates(record.Knee{Low: 300}, "")(p)
 			p.Command = strings.Fields("ceiling run -R 300,400 http://127.0.0.1:8080/read?a=1&b")
@@ -80,7 +89,10 @@ func TestNextCommand(t *testing.T) {
 		"going on":    {func(p *record.Plan) { p.Ended = "" }, ""},
 		"capacity": {func(p *record.Plan) { p.Search = &record.Search{Capacity: record.Estimate{Mid: 100}} },
 			"ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
-		"no capacity": {func(p *record.Plan) { p.Search = &record.Search{} }, ""},
+		"capacity, of errors":     {limited(record.TargetRate, "errors<0.1%"), "ceiling run -c 64 -R 101 'http://127.0.0.1:8080/read?a=1&b'"},
+		"capacity, mostly errors": {limited(record.Failures, "p99<1ms", "errors<0.1%"), "ceiling run -c 64 -R 101 'http://127.0.0.1:8080/read?a=1&b'"},
+		"capacity, late":          {limited(record.ServerCPU, "p99<1ms", "errors<0.1%"), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"no capacity":             {func(p *record.Plan) { p.Search = &record.Search{} }, ""},
 		"no rate passes": {func(p *record.Plan) { p.Search = &record.Search{Failed: []record.SLOTerm{{Term: "p99<1ms"}}} },
 			"ceiling run -c 1 'http://127.0.0.1:8080/read?a=1&b'"},
 		"concurrency": {func(p *record.Plan) { p.Proof = &record.Proof{Proved: record.PerturbConcurrency} },
