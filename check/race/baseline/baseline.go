@@ -8,8 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // Config says what a baseline does. Backend or Files is given.
@@ -65,3 +72,90 @@ func Serve(ctx context.Context, kind string, c Config) (err error) {
 	}
 	return err
 }
+
+func newFastHTTP(c *Config, log *accessLog) *fasthttp.Server {
+	handler := fastProxy(c, log)
+	if c.Files != "" {
+		handler = fasthttp.FSHandler(c.Files, 0)
+	}
+	return &fasthttp.Server{
+		Handler: handler, NoDefaultServerHeader: true, NoDefaultDate: c.Files == "", NoDefaultContentType: true,
+		DisableHeaderNamesNormalizing: true,
+	}
+}
+
+// fastProxy passes every request on, on connections that are kept.
+func fastProxy(c *Config, log *accessLog) fasthttp.RequestHandler {
+	client := &fasthttp.HostClient{
+		Addr: c.Backend, MaxConns: 4096, MaxIdleConnDuration: time.Minute, NoDefaultUserAgentHeader: true,
+		DisablePathNormalizing: true, DisableHeaderNamesNormalizing: true,
+	}
+	return func(ctx *fasthttp.RequestCtx) {
+		h := &ctx.Request.Header
+		ctx.Request.UseHostHeader = true
+		h.DisableNormalizing()
+		h.Del("Connection")
+		if c.Forward {
+			h.Set("X-Forwarded-For", ctx.RemoteIP().String())
+			h.Set("X-Forwarded-Proto", "http")
+			h.SetBytesV("X-Forwarded-Host", h.Host())
+		}
+		if err := client.Do(&ctx.Request, &ctx.Response); err != nil {
+			ctx.Error("bad gateway", fasthttp.StatusBadGateway)
+			return
+		}
+		ctx.Response.Header.Del("Connection")
+		if log != nil {
+			log.add(&entry{
+				client: []byte(ctx.RemoteIP().String()), method: h.Method(), target: h.RequestURI(), protocol: h.Protocol(),
+				referer: h.Referer(), agent: h.UserAgent(), status: ctx.Response.StatusCode(), bytes: int64(len(ctx.Response.Body())),
+			})
+		}
+	}
+}
+
+// newHTTPUtil is ReverseProxy with what it is slow without: enough idle connections,
+// no compression of its own, and buffers that are used again.
+func newHTTPUtil(c *Config, log *accessLog) *http.Server {
+	if c.Files != "" {
+		return &http.Server{Handler: http.FileServer(http.Dir(c.Files))}
+	}
+	target := &url.URL{Scheme: "http", Host: c.Backend}
+	p := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host
+			if c.Forward {
+				r.SetXForwarded()
+			}
+		},
+		Transport: &http.Transport{
+			MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, IdleConnTimeout: time.Minute, DisableCompression: true,
+		},
+		BufferPool: &buffers{},
+	}
+	if log != nil {
+		p.ModifyResponse = func(res *http.Response) error {
+			r := res.Request
+			client, _, err := net.SplitHostPort(r.RemoteAddr)
+			log.add(&entry{
+				client: []byte(client), method: []byte(r.Method), target: []byte(r.RequestURI), protocol: []byte(r.Proto),
+				referer: []byte(r.Referer()), agent: []byte(r.UserAgent()), status: res.StatusCode, bytes: res.ContentLength,
+			})
+			return err
+		}
+	}
+	return &http.Server{Handler: p}
+}
+
+// buffers is a pool of what bodies are copied through.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[]byte); ok {
+		return *p
+	}
+	return make([]byte, 32<<10)
+}
+
+func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
