@@ -17,7 +17,7 @@ import (
 func concludeCurve(c *record.Curve, e *spec.Experiment, runs map[float64][]*record.Measured) {
 	valid := slices.DeleteFunc(slices.Clone(c.Points), func(p record.CurvePoint) bool { return !record.Counts(&p) })
 	if n := len(c.Points) - len(valid); n > 0 {
-		c.Caveats = append(c.Caveats, say("curve.invalid-points", with{"invalid": n, "points": len(c.Points), "last": whyInvalid(c, runs)}))
+		c.Caveats = append(c.Caveats, say("curve.invalid-points", with{"invalid": n, "points": len(c.Points), "why": whyInvalid(c, runs)}))
 	}
 	if len(valid) == 0 {
 		c.Bottleneck, c.Says = c.Points[len(c.Points)-1].Bottleneck, say("curve.all-invalid", nil)
@@ -45,21 +45,21 @@ func concludeCurve(c *record.Curve, e *spec.Experiment, runs map[float64][]*reco
 	}
 }
 
-// whyInvalid returns why most runs of the invalid points are, in the words of the last one.
-func whyInvalid(c *record.Curve, runs map[float64][]*record.Measured) (because []record.Statement) {
+// whyInvalid returns why most runs of the invalid points are, in the words of the last such run.
+func whyInvalid(c *record.Curve, runs map[float64][]*record.Measured) (most record.Statement) {
 	counts := map[string]int{}
 	for _, p := range c.Points {
 		for _, m := range runs[p.X] {
 			if record.Counts(&p) || len(m.Because) == 0 {
 				continue
 			}
-			code := m.Because[0].Code
-			if counts[code]++; because == nil || counts[code] >= counts[because[0].Code] {
-				because = m.Because
+			why := m.Because[len(m.Because)-1] // the first may be how much of the target was answered
+			if counts[why.Code]++; counts[why.Code] >= counts[most.Code] {
+				most = why
 			}
 		}
 	}
-	return because
+	return most
 }
 
 // knee brackets the load beyond which throughput no longer grows throughput.

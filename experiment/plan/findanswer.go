@@ -123,27 +123,20 @@ func (s *searchState) missed(t *tried) (broken []*record.Measured) {
 // wallAt returns the bottleneck of most runs of a rate; actual bottlenecks take precedence over
 // other outcomes.
 func wallAt(t *tried) record.Bottleneck {
-	outcomes := map[record.Bottleneck]int{}
+	all, actual := map[record.Bottleneck]int{}, map[record.Bottleneck]int{}
 	for _, m := range t.runs {
 		if m.Bottleneck != "" {
-			outcomes[m.Bottleneck]++
+			all[m.Bottleneck]++
+		}
+		if record.Blames(m.Bottleneck) || m.Bottleneck == record.LoadGenerator {
+			actual[m.Bottleneck]++
 		}
 	}
-	best := record.Bottleneck("")
-	for name, n := range outcomes {
-		switch {
-		case best == "", worthNaming(name) != worthNaming(best) && worthNaming(name):
-			best = name
-		case worthNaming(name) != worthNaming(best):
-		case n > outcomes[best] || n == outcomes[best] && name < best:
-			best = name
-		}
+	if len(actual) > 0 {
+		all = actual
 	}
-	return best
-}
-
-func worthNaming(ceiling record.Bottleneck) bool {
-	return record.Blames(ceiling) || ceiling == record.LoadGenerator
+	name, _ := majority(all)
+	return name
 }
 
 // crossed returns the lowest failing rate, and the highest passing one above it, if any: one of them

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -81,15 +82,7 @@ func surveyOf(e *spec.Experiment, done []record.Measured) *searchState {
 	for i := range done {
 		s.take(&done[i])
 	}
-	slices.SortFunc(s.rates, func(a, b tried) int {
-		switch {
-		case a.perS < b.perS:
-			return -1
-		case a.perS > b.perS:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(s.rates, func(a, b tried) int { return cmp.Compare(a.perS, b.perS) })
 	for i := range s.rates {
 		s.pool(&s.rates[i])
 	}
