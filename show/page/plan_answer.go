@@ -75,6 +75,8 @@ func curveCard(c *record.Curve) *Verdict {
 	}
 	v.Mood, v.Outcome, v.Gloss = record.Valid, "still rising", "a higher load may bring more"
 	switch {
+	case c.Says.Code == "curve.reached":
+		v.Outcome, v.Gloss = "reached", "the target rate, at every load"
 	case c.Over == "" || c.Knee == nil:
 		v.Outcome, v.Gloss = "measured", "no knee found"
 	case c.Says.Code == "curve.undecided":

@@ -21,6 +21,8 @@ func TestPlanCards(t *testing.T) {
 	}
 	above := sampleSweep()
 	above.Sweep.Curves[0].Knee, above.Sweep.Curves[0].Says = &record.Knee{Low: 64}, record.State("curve.grows", record.Values{"extend": record.Statement{}})
+	reached := sampleSweep()
+	reached.Sweep.Curves[0].Says = record.State("curve.reached", record.Values{"per_s": 100.0})
 	none := sampleSearch()
 	none.Search.Limit, none.Search.Capacity, none.Search.Bottleneck = record.LimitNone, record.Estimate{}, record.TargetRate
 	proved := samplePlan(spec.KindProve)
@@ -38,6 +40,7 @@ func TestPlanCards(t *testing.T) {
 		{sampleSweep(), []string{"saturated", "80,000", "requests/s at 64 connections", "server CPU"}, record.Valid},
 		{still, []string{"still rising"}, record.Valid},
 		{above, []string{"still rising", "no higher load gave a valid result"}, record.Valid},
+		{reached, []string{"reached", "the target rate, at every load"}, record.Valid},
 		{void, []string{"no result"}, record.Invalid},
 		{sampleSearch(), []string{"capacity", "70,000", "p99<5ms", "1 caveat"}, record.Pass},
 		{none, []string{"no rate passes", "none (SLO missed)"}, record.Fail},
