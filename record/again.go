@@ -20,7 +20,11 @@ func Again(command []string, verb string, flag ...string) []string {
 	words := append([]string{filepath.Base(command[0]), verb}, flag...)
 	valued, bare := []string{"--out", "-o"}, []string{"-v", "--verbose", "--json", "--live"}
 	if verb != command[1] {
-		valued, bare = append(valued, "--repeats", "--pause"), append(bare, "--quiet", "--profile")
+		valued = append(valued, "--repeats", "--pause", "--start", "--max-rate", "--precision", "--share", "--interface", "--namespace", "--blocks")
+		bare = append(bare, "--quiet", "--profile", "--dry-run")
+	}
+	if verb == "prove" { // of closed loops, by time
+		valued = append(valued, "-R", "--arrivals", "-n", "--requests")
 	}
 	switch {
 	case slices.Equal(flag, []string{"--separate-cpus"}):

@@ -312,3 +312,12 @@ func observerShareOf(f *cpuFacts, series *record.Series) figure {
 	}
 	return most
 }
+
+// ofTheHandshakes adds that the run measured handshakes as much as requests.
+func (d *caveats) ofTheHandshakes(run *record.Run) {
+	t := run.Load.TLS
+	if t == nil || run.Requests.Completed == 0 || float64(t.Count()) < handshakesMatter*float64(run.Requests.Completed) {
+		return
+	}
+	d.add("caveat.handshakes", with{"handshakes": t.Count(), "requests": run.Requests.Completed, "asked": run.Spec.NewConnections > 0})
+}

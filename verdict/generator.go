@@ -175,3 +175,18 @@ func generatorNext(f *generatorSide) []record.Statement {
 	}
 	return just("generator.next", with{"agent": f.agent})
 }
+
+// handshakeEvidence returns what TLS handshakes cost the generator, if that matters.
+func (f *runFacts) handshakeEvidence() []record.Evidence {
+	t, g := f.run.Load.TLS, &f.run.Generator
+	cpuNs := positive(float64(g.UserNs + g.SystemNs))
+	if t == nil || t.Count() == 0 || cpuNs == 0 {
+		return nil
+	}
+	share := positive(float64(t.CPUNs)) / cpuNs
+	if share < handshakesMatter || share > 1 {
+		return nil
+	}
+	return []record.Evidence{record.NewEvidence("load.tls.handshake_cpu_ns", share, "share",
+		say("generator.handshakes", with{"share": share, "each_ns": float64(t.CPUNs) / float64(t.Count())}))}
+}

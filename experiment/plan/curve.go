@@ -26,6 +26,10 @@ func concludeCurve(c *record.Curve, e *spec.Experiment, runs map[float64][]*reco
 	last := &valid[len(valid)-1]
 	c.Bottleneck = last.Bottleneck
 	c.Says = say("curve.point", with{"per_s": last.PerS.Mid, "at": place(c, last.X), "bottleneck": last.Bottleneck})
+	if !slices.ContainsFunc(valid, func(p record.CurvePoint) bool { return p.BadShare <= mostly }) {
+		c.Bottleneck, c.Says = record.Failures, say("curve.errors", nil)
+		return
+	}
 	if c.Over == "" || len(valid) < 2 {
 		return
 	}

@@ -147,6 +147,15 @@ func TestSweepFindsThePlantedCurve(t *testing.T) {
 	}
 }
 
+// TestSweepOfErrors: the rate of a service that mostly fails is not its throughput.
+func TestSweepOfErrors(t *testing.T) {
+	s := concluded(sweepOver(t, []spec.Count{1, 4, 16}, nil, 2), func(s record.Step) float64 { return float64(s.Connections) },
+		func(m *record.Measured) { m.BadShare = 0.9 })
+	if c := s.Curves[0]; c.Says.Code != "curve.errors" || c.Bottleneck != record.Failures || c.Knee != nil {
+		t.Errorf("%s, %s, knee %+v", c.Says.Code, c.Bottleneck, c.Knee)
+	}
+}
+
 // TestSweepOfAPool: at the knee every slot is used once, and the load is the limit; the curve's bottleneck is
 // that of the point beyond. A fit through so few points overshoots them, and is not shown.
 func TestSweepOfAPool(t *testing.T) {

@@ -75,6 +75,9 @@ func curveCard(c *record.Curve) *Verdict {
 	}
 	v.Mood, v.Outcome, v.Gloss = record.Valid, "still rising", "a higher load may bring more"
 	switch {
+	case c.Says.Code == "curve.errors":
+		v.Mood, v.Outcome, v.Gloss, v.Bottleneck = record.Fail, "errors", "most requests failed", string(c.Bottleneck)
+		return v
 	case c.Says.Code == "curve.reached":
 		v.Outcome, v.Gloss = "reached", "the target rate, at every load"
 	case c.Over == "" || c.Knee == nil:

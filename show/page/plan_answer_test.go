@@ -23,6 +23,8 @@ func TestPlanCards(t *testing.T) {
 	above.Sweep.Curves[0].Knee, above.Sweep.Curves[0].Says = &record.Knee{Low: 64}, record.State("curve.grows", record.Values{"extend": record.Statement{}})
 	reached := sampleSweep()
 	reached.Sweep.Curves[0].Says = record.State("curve.reached", record.Values{"per_s": 100.0})
+	failed := sampleSweep()
+	failed.Sweep.Curves[0].Says, failed.Sweep.Curves[0].Bottleneck = record.State("curve.errors", nil), record.Failures
 	none := sampleSearch()
 	none.Search.Limit, none.Search.Capacity, none.Search.Bottleneck = record.LimitNone, record.Estimate{}, record.TargetRate
 	proved := samplePlan(spec.KindProve)
@@ -41,6 +43,7 @@ func TestPlanCards(t *testing.T) {
 		{still, []string{"still rising"}, record.Valid},
 		{above, []string{"still rising", "no higher load gave a valid result"}, record.Valid},
 		{reached, []string{"reached", "the target rate, at every load"}, record.Valid},
+		{failed, []string{"errors", "most requests failed"}, record.Fail},
 		{void, []string{"no result"}, record.Invalid},
 		{sampleSearch(), []string{"capacity", "70,000", "p99<5ms", "1 caveat"}, record.Pass},
 		{none, []string{"no rate passes", "none (SLO missed)"}, record.Fail},

@@ -35,16 +35,17 @@ func NextCommand(p *record.Plan) string {
 	if p.Sweep != nil { // its answer takes the place of the rates
 		e.Load.Rate = nil
 	}
-	load, at := oneLoad(&e)
+	n := follower{plan: p, of: &e}
+	n.load, n.at = oneLoad(&e)
 	switch a := p.Answer().(type) {
 	case *record.Sweep:
 		if len(a.Curves) == 1 {
-			return afterSweep(p, &a.Curves[0], load, at)
+			return n.afterSweep(&a.Curves[0])
 		}
 	case *record.Search:
-		return afterSearch(p, a, load, at)
+		return n.afterSearch(a)
 	case *record.Proof:
-		return afterProof(p, a, load, at)
+		return n.afterProof(a)
 	case *record.Comparison:
 		return afterComparison(p)
 	case *record.Factorial:
@@ -53,26 +54,51 @@ func NextCommand(p *record.Plan) string {
 	return ""
 }
 
+// follower makes commands that load what a plan has loaded.
+type follower struct {
+	plan *record.Plan
+	of   *spec.Experiment
+	load []string // flags with their values, and at the URL; "" where they do not say all
+	at   string
+}
+
+// command returns one of a verb, with a flag set: as typed or, where a file has the experiment, of the load.
+// "" where several servers or requests were measured.
+func (n *follower) command(verb string, flag ...string) string {
+	e, typed := n.of, n.plan.Command
+	one := len(e.Servers) == 1 && e.Servers[0].URL != "" && len(e.Requests) == 1
+	if one && len(typed) > 2 && slices.Contains([]string{"run", "find", "prove"}, typed[1]) &&
+		!slices.ContainsFunc(typed, spec.IsExperimentFile) {
+		return line(record.Again(typed, verb, flag...))
+	}
+	if n.at == "" {
+		return ""
+	}
+	words := []string{"ceiling", verb}
+	for i := 0; i < len(n.load); i += 2 {
+		if len(flag) == 0 || n.load[i] != flag[0] {
+			words = append(words, n.load[i:i+2]...)
+		}
+	}
+	return strings.Join(append(append(words, flag...), n.at), " ")
+}
+
 // afterSearch measures each rate for longer where that is what the answer lacks, else proves what limits
 // the rate found, or shows the errors that do; where none passes it shows how long one request takes that
 // waits for no other.
-func afterSearch(p *record.Plan, s *record.Search, load, at string) string {
-	if times := longer(s); times > 1 && !p.Hidden && slices.Contains(p.Command, "find") {
-		if line := Again(p.Command, "-d", fmt.Sprintf("%gs", math.Ceil(times*float64(p.Experiment.Load.Duration)/1e9))); line != "" {
-			return line
-		}
+func (n *follower) afterSearch(s *record.Search) string {
+	if times := longer(s); times > 1 && !n.plan.Hidden && slices.Contains(n.plan.Command, "find") {
+		return Again(n.plan.Command, "-d", fmt.Sprintf("%gs", math.Ceil(times*float64(n.of.Load.Duration)/1e9)))
 	}
 	failing, _ := s.Says.With["failing_per_s"].(float64)
 	late := slices.ContainsFunc(s.Failed, func(t record.SLOTerm) bool { return !strings.HasPrefix(t.Term, spec.MetricErrors) })
 	switch {
-	case at == "":
-		return ""
 	case failing > 0 && (s.Bottleneck == record.Failures || len(s.Failed) > 0 && !late):
-		return fmt.Sprintf("ceiling run %s-R %.0f %s", load, failing, at)
+		return n.command("run", "-R", fmt.Sprintf("%.0f", failing))
 	case s.Capacity.Mid > 0:
-		return "ceiling prove " + load + at
+		return n.command("prove")
 	case len(s.Failed) > 0:
-		return "ceiling run -c 1 " + at
+		return n.command("run", "-c", "1")
 	}
 	return ""
 }
@@ -95,32 +121,24 @@ func longer(s *record.Search) float64 {
 	return times
 }
 
-func afterProof(plan *record.Plan, p *record.Proof, load, at string) string {
-	prove := func(flag, value string) string { // as typed, with its other flags
-		if line := Again(plan.Command, flag, value); slices.Contains(plan.Command, "prove") && line != "" {
-			return line
-		}
-		return fmt.Sprintf("ceiling prove %s %s %s%s", flag, value, load, at)
-	}
-	connections := plan.Experiment.Load.Connections
+func (n *follower) afterProof(p *record.Proof) string {
+	connections := n.of.Load.Connections
 	switch {
-	case at == "":
-		return ""
 	case p.Proved == string(record.ServerCPU):
-		return "ceiling profile " + load + at
+		return n.command("profile")
 	case p.Proved == record.PerturbConcurrency && len(connections) == 1:
 		c := connections[0]
-		return "ceiling run " + strings.Replace(load, fmt.Sprint(c), fmt.Sprintf("%d,%d,%d", c, 2*c, 4*c), 1) + at
+		return n.command("run", "-c", fmt.Sprintf("%d,%d,%d", c, 2*c, 4*c))
 	case p.Proved == "" && blocksLack(p) > 0:
-		return prove("--blocks", fmt.Sprint(blocksLack(p)))
+		return n.command("prove", "--blocks", fmt.Sprint(blocksLack(p)))
 	}
 	switch p.Says.Code {
 	case "proof.waits": // its stacks show what it waits for
-		return "ceiling profile " + load + at
+		return n.command("profile")
 	case "proof.undecided": // four times as many halve the intervals
-		return prove("--blocks", fmt.Sprint(4*p.Resources[0].Blocks))
+		return n.command("prove", "--blocks", fmt.Sprint(4*p.Resources[0].Blocks))
 	case "proof.none":
-		return prove("--share", "0.1")
+		return n.command("prove", "--share", "0.1")
 	}
 	return ""
 }
@@ -164,26 +182,28 @@ func Again(command []string, flag ...string) string {
 	if len(command) < 2 {
 		return ""
 	}
-	line := text.Shell(secret.Plain().Command(record.Again(command, command[1], flag...)))
-	if len(line) > commandMost || strings.Contains(line, secret.Word) {
+	return line(record.Again(command, command[1], flag...))
+}
+
+// line is a command as it is typed; "" where it is too long to copy, or hides a secret.
+func line(words []string) string {
+	text := text.Shell(secret.Plain().Command(words))
+	if len(text) > commandMost || strings.Contains(text, secret.Word) {
 		return ""
 	}
-	return line
+	return text
 }
 
 // oneLoad returns an experiment's load and URL as a command line has them; "" where connections, pipelining,
 // threads and URL are not all of its load.
-func oneLoad(e *spec.Experiment) (load, at string) {
+func oneLoad(e *spec.Experiment) (load []string, at string) {
 	if len(e.Servers) != 1 || e.Servers[0].URL == "" || len(e.Requests) != 1 {
-		return "", ""
+		return nil, ""
 	}
-	m := &e.Requests[0]
-	if len(m.Mix) > 0 || m.Method != "" && m.Method != "GET" || len(m.Header) > 0 || m.Body != "" {
-		return "", ""
-	}
-	l := &e.Load
-	if l.Kind != "" || l.TLS != nil || l.NewConnections > 0 || len(l.Rate) > 0 || !reflect.ValueOf(l.Dial).IsZero() {
-		return "", ""
+	m, l := &e.Requests[0], &e.Load
+	if len(m.Mix) > 0 || m.Method != "" && m.Method != "GET" || len(m.Header) > 0 || m.Body != "" ||
+		l.NewConnections > 0 || len(l.Rate) > 0 || !reflect.ValueOf(l.Common).IsZero() {
+		return nil, ""
 	}
 	for _, of := range []struct {
 		flag   string
@@ -191,7 +211,7 @@ func oneLoad(e *spec.Experiment) (load, at string) {
 		usual  spec.Count
 	}{{"-c", l.Connections, 0}, {"-p", l.Pipelining, 1}, {"-t", l.Threads, 0}} {
 		if len(of.values) == 1 && of.values[0] != of.usual {
-			load += fmt.Sprintf("%s %d ", of.flag, of.values[0])
+			load = append(load, of.flag, fmt.Sprint(of.values[0]))
 		}
 	}
 	return load, text.Word(e.Servers[0].URL + m.Path)
@@ -199,28 +219,24 @@ func oneLoad(e *spec.Experiment) (load, at string) {
 
 // afterSweep proves the bottleneck at the load from which more brings no more, adds the loads that the
 // answer asks for where there is none, or the higher rate, and repeats where the runs differ too much to tell.
-func afterSweep(p *record.Plan, c *record.Curve, load, at string) string {
+func (n *follower) afterSweep(c *record.Curve) string {
 	extend, _ := c.Says.With["extend"].(record.Statement)
 	flag, values, _ := strings.Cut(prose.Text(extend), " ")
-	typed := Again(p.Command, flag, values) // with its other flags
-	if extend.IsZero() || !strings.HasSuffix(typed, " "+at) {
-		typed = ""
-	}
 	switch {
+	case c.Says.Code == "curve.errors":
+		return n.command("run", "-c", "1")
 	case c.Says.Code == "curve.reached":
-		return typed
-	case c.Knee == nil:
+		return n.command("run", flag, values)
+	case c.Knee == nil || c.Over == "":
 		return ""
-	case c.Says.Code == "curve.undecided" && !p.Hidden:
-		return Again(p.Command, "--repeats", fmt.Sprint(2*p.Experiment.Repeats))
-	case c.Over == "" || at == "":
-		return ""
-	case c.Knee.High > 0 && c.Over == "rate":
-		return "ceiling prove " + load + at
+	case c.Says.Code == "curve.undecided" && !n.plan.Hidden:
+		return Again(n.plan.Command, "--repeats", fmt.Sprint(2*n.of.Repeats))
+	case c.Knee.High > 0 && c.Over == spec.OverRate:
+		return n.command("prove")
 	case c.Knee.High > 0:
-		return fmt.Sprintf("ceiling prove %s%s %.0f %s", load, c.Over.Flag(), c.Knee.High, at)
-	case extend.IsZero() || typed != "":
-		return typed
+		return n.command("prove", c.Over.Flag(), fmt.Sprintf("%.0f", c.Knee.High))
+	case extend.IsZero():
+		return ""
 	}
-	return fmt.Sprintf("ceiling run %s%s %s %s", load, flag, values, at)
+	return n.command("run", flag, values)
 }

@@ -79,6 +79,10 @@ func TestNextCommand(t *testing.T) {
 			p.Sweep.Curves[0].Over, p.Sweep.Curves[0].Says.Code = "connections", "curve.reached"
 			p.Command = strings.Fields("ceiling run -c 1,2 -R 1k http://127.0.0.1:8080/read?a=1&b")
 		}, "ceiling run -R 2000 -c 1,2 'http://127.0.0.1:8080/read?a=1&b'"},
+		"errors": {func(p *record.Plan) {
+			curve(record.Knee{}, "")(p)
+			p.Sweep.Curves[0].Says.Code = "curve.errors"
+		}, "ceiling run -c 1 'http://127.0.0.1:8080/read?a=1&b'"},
 		"rates, not reached": {rates(record.Knee{Low: 300, High: 400}, ""), "ceiling prove -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"pipelined": {func(p *record.Plan) {
 			curve(record.Knee{Low: 8, High: 64}, "")(p)
@@ -98,24 +102,28 @@ func TestNextCommand(t *testing.T) {
 		"concurrency": {func(p *record.Plan) { p.Proof = &record.Proof{Proved: record.PerturbConcurrency} },
 			"ceiling run -c 64,128,256 'http://127.0.0.1:8080/read?a=1&b'"},
 		"a wait":    {says("proof.waits"), "ceiling profile -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
-		"several":   {says("proof.none"), "ceiling prove --share 0.1 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
-		"undecided": {says("proof.undecided"), "ceiling prove --blocks 32 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		"several":   {says("proof.none"), "ceiling prove -c 64 --share 0.1 'http://127.0.0.1:8080/read?a=1&b'"},
+		"undecided": {says("proof.undecided"), "ceiling prove -c 64 --blocks 32 'http://127.0.0.1:8080/read?a=1&b'"},
 		"undecided, as typed": {func(p *record.Plan) {
 			says("proof.undecided")(p)
 			p.Command = strings.Fields("ceiling prove --blocks=8 -d 1s --separate-cpus h")
 		}, "ceiling prove --blocks 32 -d 1s --separate-cpus h"},
 		"of three blocks": {func(p *record.Plan) {
 			p.Proof = &record.Proof{Resources: []record.Elasticity{{Resource: "generator", Blocks: 3}, {Resource: "server CPU", Blocks: 3}}}
-		}, "ceiling prove --blocks 7 -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
+		}, "ceiling prove -c 64 --blocks 7 'http://127.0.0.1:8080/read?a=1&b'"},
 		"proved": {proved, "ceiling profile -c 64 'http://127.0.0.1:8080/read?a=1&b'"},
 		"little in flight": {func(p *record.Plan) {
 			p.Proof, p.Experiment.Load.Pipelining = &record.Proof{Proved: record.PerturbConcurrency}, []spec.Count{4}
-		}, "ceiling run -c 64,128,256 -p 4 'http://127.0.0.1:8080/read?a=1&b'"},
+		}, "ceiling run -p 4 -c 64,128,256 'http://127.0.0.1:8080/read?a=1&b'"},
 		"proved of a command": {func(p *record.Plan) { proved(p); p.Experiment.Servers[0] = spec.Server{Serve: "x"} }, ""},
 		"with a body":         {func(p *record.Plan) { proved(p); p.Experiment.Requests[0].Body = "x" }, ""},
 		"with a field":        {func(p *record.Plan) { proved(p); p.Experiment.Requests[0].Header = []string{"A: b"} }, ""},
-		"over a socket":       {func(p *record.Plan) { proved(p); p.Experiment.Load.Unix = "/x" }, ""},
-		"at a rate":           {func(p *record.Plan) { proved(p); p.Experiment.Load.Rate = make([]unit.Rate, 1) }, ""},
+		"with a field, as typed": {func(p *record.Plan) {
+			p.Search, p.Experiment.Requests[0].Header = &record.Search{Capacity: record.Estimate{Mid: 100}}, []string{"A: b"}
+			p.Command = []string{"ceiling", "find", "--slo", "p99<5ms", "--max-rate=2k", "-H", "A: b", "-m", "POST", "http://h/"}
+		}, "ceiling prove --slo 'p99<5ms' -H 'A: b' -m POST http://h/"},
+		"over a socket": {func(p *record.Plan) { proved(p); p.Experiment.Load.Unix = "/x" }, ""},
+		"at a rate":     {func(p *record.Plan) { proved(p); p.Experiment.Load.Rate = make([]unit.Rate, 1) }, ""},
 	} {
 		if got := NextCommand(made(c.change)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

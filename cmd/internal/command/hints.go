@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ceiling/internal/exit"
 	"ceiling/internal/text"
 )
 
@@ -148,4 +150,29 @@ func nearestFlag(flags *pflag.FlagSet, name string) string {
 		return ""
 	}
 	return names[0]
+}
+
+// usageError marks a user's mistake in the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+func IsUsage(err error) bool {
+	var u usageError
+	return errors.As(err, &u) || errors.Is(err, exit.ErrRefused) ||
+		// cobra gives these no type
+		strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag")
+}
+
+// OneLine joins an error of several lines into one.
+func OneLine(err error) string {
+	text := strings.TrimPrefix(err.Error(), exit.ErrRefused.Error()+": ")
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
 }
