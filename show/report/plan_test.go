@@ -60,3 +60,13 @@ func TestColumnsOfPages(t *testing.T) {
 		}
 	}
 }
+
+// TestUndecidedEffects: an effect that so few blocks cannot show is told from one that noise hides.
+func TestUndecidedEffects(t *testing.T) {
+	for want, confidence := range map[string]float64{"too few blocks: needs about 6 more": 0, "inconclusive: ±5% needs about 6 more blocks": .95} {
+		x := record.Effect{Decision: record.CannotTell, Blocks: 3, MoreBlocks: 6, Within: .05, Relative: record.Estimate{Confidence: confidence}}
+		if got := EffectDecision(&x); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

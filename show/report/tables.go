@@ -275,6 +275,8 @@ func EffectDecision(x *record.Effect) string {
 		return "not measured"
 	case x.Decision == record.NoChange:
 		return "no effect beyond ±" + unit.Percent(x.Within)
+	case x.Decision == record.CannotTell && x.MoreBlocks > 0 && x.Relative.Confidence == 0:
+		return fmt.Sprintf("too few blocks: needs about %d more", x.MoreBlocks)
 	case x.Decision == record.CannotTell && x.MoreBlocks > 0:
 		return fmt.Sprintf("inconclusive: ±%s needs about %s", unit.Percent(x.Within), unit.Plural(x.MoreBlocks, "more block", "more blocks"))
 	case x.Decision == record.CannotTell:
