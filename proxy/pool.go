@@ -286,21 +286,13 @@ func (p *pool) rest(peer *peer) {
 		return
 	}
 	u := p.upstream
-	if p.loop.stopping || u.gone.Load() || peer.opened < p.moved {
+	if p.loop.stopping || u.gone.Load() || peer.opened < p.moved || len(p.idle) >= int(u.maxIdle.Load()) {
 		peer.drop()
 		return
 	}
-	within := u.idle.Load()
-	if len(p.idle) >= int(u.maxIdle.Load()) {
-		within = min(within, burstNs)
-	}
 	p.idle = append(p.idle, peer)
-	peer.conn.expire(within)
+	peer.conn.expire(u.idle.Load())
 }
-
-// burstNs is how long a connection beyond idle_connections is kept: the streams of clients with HTTP/2
-// begin and end together, and would otherwise open and close connections with each iteration.
-const burstNs = 100e6
 
 // next removes the first client from the queue.
 func (p *pool) next() *client {

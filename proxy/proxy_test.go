@@ -492,7 +492,10 @@ func TestOnePageDoesNotEject(t *testing.T) {
 	r := run(t, "auto", to("http://"+o.addr, "retry = { attempts = 0 }")+
 		"eject = { failures = 5, for = \"1h\", most = \"1h\" }\n[[locations.destinations]]\nuri = \"http://"+other.Address()+"\"\n")
 	ejections := func() (n uint64) {
-		s := r.snapshot()
+		s, err := r.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, u := range s.Upstreams {
 			n += u.Ejections
 		}
@@ -575,30 +578,6 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%d connections", s.Accepted())
 		}
 	})
-}
-
-// TestBurst: connections beyond idle_connections serve the requests of the next burst, and are closed
-// behind the last. A slow machine may close them between two bursts, but not between all.
-func TestBurst(t *testing.T) {
-	s := faultyServer(t, faultserver.Every(faultserver.Answer(faultserver.OK("hi"))))
-	r := run(t, "epoll", to("http://"+s.Address())+"idle_connections = 1\n")
-	links := []*link{dial(t, r.addr), dial(t, r.addr), dial(t, r.addr)}
-	for burst, opened := 1, len(links); opened >= len(links)-1; burst++ {
-		if burst > 50 {
-			t.Fatalf("%d connections for %d bursts of %d requests", s.Accepted(), burst-1, len(links))
-		}
-		before, thaw := s.Accepted(), s.Freeze()
-		for _, l := range links {
-			l.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		}
-		until(t, "all are there", func() bool { return r.count("requests_total") == uint64(burst*len(links)) })
-		thaw()
-		for _, l := range links {
-			l.answer("GET")
-		}
-		opened = s.Accepted() - before
-	}
-	until(t, "one connection is left", func() bool { return s.Live() == 1 })
 }
 
 // TestUnixAndNames: a destination may be a socket, or a name.

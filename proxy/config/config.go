@@ -238,7 +238,7 @@ type Destination struct {
 	// wait, at most Queue of them (0: 100 per worker).
 	MaxConnections int `toml:"max_connections"`
 	Queue          int `toml:"queue"`
-	// IdleConnections kept for later requests, per worker; 0 means 64. Those beyond it are kept for 100 ms.
+	// IdleConnections kept for later requests, per worker; 0 means 64.
 	IdleConnections int `toml:"idle_connections"`
 
 	Health       *Health       `toml:"health"` // none by default
