@@ -5,8 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"ceiling/internal/unit"
 )
 
 // given is a key that a level sets, with what tables call the setting.
@@ -40,10 +38,8 @@ func (l *Level) given() []given {
 func labelOf(key string, value any) string {
 	text := strings.Trim(fmt.Sprint(value), "[]")
 	switch key {
-	case "connections":
-		return unit.Plural(int(value.(List[Count])[0]), "connection", "connections")
-	case "threads":
-		return unit.Plural(int(value.(List[Count])[0]), "generator thread", "generator threads")
+	case "connections", "threads":
+		return Dimension(key).Count(float64(value.(List[Count])[0]))
 	case "pipelining":
 		return text + " in flight"
 	case "rate":

@@ -308,8 +308,16 @@ func comparison(out *printer, c *record.Comparison) {
 	out.answer(prose.Text(c.Says))
 }
 
-// JSON writes a run's document, with the verdict's sentences added to their codes.
-func JSON(w io.Writer, r *record.Run) error { return record.WriteJSON(w, prose.Spell(r)) }
-
-// PlanJSON writes a plan's document, with the answer's sentences added to their codes.
-func PlanJSON(w io.Writer, p *record.Plan) error { return record.WritePlanJSON(w, prose.Spell(p)) }
+// factorial writes the cells, every effect, and the conclusion.
+func factorial(out *printer, f *record.Factorial) {
+	out.table(CellTable(f))
+	out.line("")
+	for _, metric := range EffectMetrics(f) {
+		out.table(EffectTable(f, metric))
+		out.line("")
+	}
+	for i, s := range f.Answer {
+		out.fact([]string{"answer", ""}[min(i, 1)], prose.Text(s))
+	}
+	out.facts("caveats", prose.Texts(f.Caveats))
+}
