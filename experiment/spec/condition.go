@@ -43,7 +43,7 @@ const (
 // dimension describes a Dimension.
 type dimension struct {
 	Dimension
-	// flag sets it; unit is what its values count, one that of 1.
+	// flag sets it; unit names what its values count, one a single of them.
 	flag, unit, one string
 	// values counts those that a load has.
 	values func(*Lists) int
@@ -120,8 +120,8 @@ func (l *Lists) Conditions() []Condition {
 	return cross(all, l.Rate, func(c *Condition, r unit.Rate) { c.Rate = r })
 }
 
-// First returns the combination of the first values, but for the threads, which all runs have alike:
-// of an empty list 64 connections, one request in flight on each, a closed loop.
+// First returns the first value of each list except the threads, which do not differ between its runs.
+// Empty lists give 64 connections, one request in flight on each, and a closed loop.
 func (l *Lists) First() Condition {
 	c := l.over(Condition{Connections: 64, Pipelining: 1})
 	c.Threads = 0

@@ -56,7 +56,7 @@ func labelOf(key string, value any) string {
 	return key + " " + text
 }
 
-// Onto returns the base with the settings that are set in place of its own.
+// Onto returns the base with every setting that s sets in place of its own.
 func (s Settings) Onto(base Settings) Settings {
 	set, into := reflect.ValueOf(s), reflect.ValueOf(&base).Elem()
 	for i := range set.NumField() {

@@ -120,7 +120,7 @@ func TestNextCommand(t *testing.T) {
 		"with a field":        {func(p *record.Plan) { proved(p); p.Experiment.Requests[0].Header = []string{"A: b"} }, ""},
 		"with a field, as typed": {func(p *record.Plan) {
 			p.Search, p.Experiment.Requests[0].Header = &record.Search{Capacity: record.Estimate{Mid: 100}}, []string{"A: b"}
-			p.Command = []string{"ceiling", "find", "--slo", "p99<5ms", "--max-rate=2k", "-H", "A: b", "-m", "POST", "http://h/"}
+			p.Command = []string{"ceiling", "find", "--slo", "p99<5ms", "--max-rate=2k", "--arrivals", "poisson", "-H", "A: b", "-m", "POST", "http://h/"}
 		}, "ceiling prove --slo 'p99<5ms' -H 'A: b' -m POST http://h/"},
 		"over a socket": {func(p *record.Plan) { proved(p); p.Experiment.Load.Unix = "/x" }, ""},
 		"at a rate":     {func(p *record.Plan) { proved(p); p.Experiment.Load.Rate = make([]unit.Rate, 1) }, ""},

@@ -108,7 +108,7 @@ func (g *Progress) conditions(e *spec.Experiment) {
 	default:
 		var labels []string
 		for _, c := range e.Cells() {
-			labels = append(labels, e.CellLabel(c.Levels)+", block 10")
+			labels = append(labels, e.CellLabel(c.Levels)+", block 99") // rarely more
 		}
 		g.column(layout.Column{Name: "part", Least: 10}, widest(labels), func(m *record.Measured) string {
 			return strings.Trim(e.CellLabel(m.Cell)+", "+m.Part(), ", ")
