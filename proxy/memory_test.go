@@ -1,6 +1,9 @@
 package proxy
 
-import "testing"
+import (
+	"runtime"
+	"testing"
+)
 
 // TestSessionHeld: what a connection holds of its streams' answers is counted until it is
 // sent, and bounds what each takes at a time.
@@ -36,5 +39,15 @@ func TestSessionHeld(t *testing.T) {
 	}
 	if s.held != 0 || !p.conn.tastes() {
 		t.Errorf("%d bytes are left", s.held)
+	}
+}
+
+// TestCollectionsAreFarApart: while a proxy runs, the ballast is part of the live heap.
+func TestCollectionsAreFarApart(t *testing.T) {
+	run(t, "", to("http://127.0.0.1:1")).snapshot()
+	runtime.GC()
+	var m runtime.MemStats
+	if runtime.ReadMemStats(&m); m.HeapAlloc < ballastBytes {
+		t.Errorf("%d bytes are live, less than the ballast of %d", m.HeapAlloc, ballastBytes)
 	}
 }
